@@ -1,2 +1,86 @@
-//! .
-fn main() {}
+//! The commands that build, check and show opship: `cargo xtask COMMAND`.
+//!
+//! Each is the only command needed after `git clone`: what it needs (the WASI target, the guests,
+//! public modules for the tests) is set up first, and a second run repeats nothing.
+#![forbid(unsafe_code)]
+
+mod apt;
+mod bench;
+mod context;
+mod demo;
+mod error;
+mod guests;
+mod lint;
+mod process;
+mod pymodules;
+mod setup;
+mod signature;
+mod test;
+mod wasi;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::context::Context;
+use crate::error::Result;
+
+/// Set-up, build, checks and demonstration of opship.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    /// Install missing system packages without asking (by sudo when not root)
+    #[arg(long, global = true)]
+    yes: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find what the build needs on this machine and install what is missing
+    Setup,
+    /// Build the modules of guest-ops for wasm32-wasip1 into target/guests
+    Guests,
+    /// Set up, then run all tests of the host and guest workspaces
+    Test {
+        /// Arguments for the test runner; with them only the host's tests run
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Formatting, clippy without warnings, licences and sources of dependencies
+    Lint,
+    /// Set up, build, and show the main job on real input
+    Demo,
+    /// Set up, then run one benchmark in release mode
+    Bench {
+        /// Which benchmark, such as `replay`
+        name: String,
+        /// Arguments for the benchmark
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    let context = Context::discover(arguments.yes)?;
+    match arguments.command {
+        Command::Setup => setup::run(&context),
+        Command::Guests => guests::run(&context),
+        Command::Test { args } => test::run(&context, &args),
+        Command::Lint => lint::run(&context),
+        Command::Demo => demo::run(&context),
+        Command::Bench { name, args } => bench::run(&context, &name, &args),
+    }
+}

@@ -1,0 +1,19 @@
+//! `cargo xtask bench NAME`: one benchmark of opship-bench, optimised.
+
+use crate::context::{Context, announce};
+use crate::error::Result;
+use crate::{guests, process, setup};
+
+/// Sets up, builds and runs the benchmark `name` with `args`.
+pub(crate) fn run(context: &Context, name: &str, args: &[String]) -> Result<()> {
+    let wasi = setup::step(context)?;
+    guests::step(context, &wasi)?;
+    announce("building the benchmark");
+    let mut build = context.cargo();
+    build.args(["build", "--locked", "--release", "--quiet"]);
+    process::run(build.args(["-p", "opship-bench", "-p", "opship"]))?;
+    let mut bench = context.cargo();
+    bench.args(["run", "--locked", "--release", "--quiet"]);
+    bench.args(["-p", "opship-bench", "--", name]);
+    process::run(bench.args(args))
+}
