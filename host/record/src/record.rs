@@ -1,0 +1,143 @@
+//! Records: what is needed to run an operation again and to know that it came out the same.
+
+use crate::effect::{self, Change};
+use crate::limits::{self, MAX_RECORD};
+use crate::observation::{self, Observation};
+use crate::plan::Plan;
+use crate::{Error, Hash, codec};
+use minicbor::{Decode, Encode};
+
+const RECORD_CONTEXT: &str = "opship 1 record";
+const STREAMS_CONTEXT: &str = "opship 1 streams";
+
+/// A record. It names no version: it stands for itself, whatever else is in the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct Record {
+    /// What to run.
+    #[n(0)]
+    pub plan: Plan,
+    /// Exit code of each step; absent: all are 0.
+    #[n(1)]
+    pub exits: Option<Vec<u32>>,
+    /// Digest of the observations; absent: none.
+    #[n(2)]
+    pub observations: Option<Hash>,
+    /// Digest of the states before; absent: nothing was written.
+    #[n(3)]
+    pub before: Option<Hash>,
+    /// Digest of content and kind after; absent: nothing was written.
+    #[n(4)]
+    pub content: Option<Hash>,
+    /// Digest of modes and times after; absent: nothing was written.
+    #[n(5)]
+    pub metadata: Option<Hash>,
+    /// Digest of the streams; absent: all were empty.
+    #[n(6)]
+    pub streams: Option<Hash>,
+}
+
+/// Length and hash of what a step wrote to its standard output and standard error.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+pub struct StepStreams {
+    /// Length of standard output in bytes; 0 where it went to a file.
+    #[n(0)]
+    pub stdout_length: u64,
+    /// Hash of standard output.
+    #[n(1)]
+    pub stdout: Hash,
+    /// Length of standard error in bytes.
+    #[n(2)]
+    pub stderr_length: u64,
+    /// Hash of standard error.
+    #[n(3)]
+    pub stderr: Hash,
+}
+
+impl Default for StepStreams {
+    fn default() -> StepStreams {
+        StepStreams { stdout_length: 0, stdout: Hash::of_empty(), stderr_length: 0, stderr: Hash::of_empty() }
+    }
+}
+
+/// The full lists behind a record's digests. They stay with whoever made them until they are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lists {
+    /// What the run depended on, sorted.
+    pub observations: Vec<Observation>,
+    /// What it did, sorted by path.
+    pub changes: Vec<Change>,
+    /// The streams of each step.
+    pub streams: Vec<StepStreams>,
+    /// The exit code of each step.
+    pub exits: Vec<u32>,
+}
+
+impl Record {
+    /// The record of a run of `plan` that gave `lists`.
+    pub fn new(plan: Plan, lists: &Lists) -> Record {
+        let changes = effect::digests(&lists.changes);
+        Record {
+            plan,
+            exits: lists.exits.iter().any(|code| *code != 0).then(|| lists.exits.clone()),
+            observations: observation::digest(&lists.observations),
+            before: changes.before,
+            content: changes.content,
+            metadata: changes.metadata,
+            streams: streams_digest(&lists.streams),
+        }
+    }
+
+    /// Reads a record from outside.
+    ///
+    /// # Errors
+    /// [`Error`] for a record that is too large, malformed, not canonical or contradicts itself.
+    pub fn decode(bytes: &[u8]) -> Result<Record, Error> {
+        limits::check("record", bytes.len(), MAX_RECORD)?;
+        let record: Record = codec::decode(bytes, "record")?;
+        record.validate()?;
+        Ok(record)
+    }
+
+    /// Checks what the encoding alone cannot.
+    ///
+    /// # Errors
+    /// [`Error`] names the field.
+    pub fn validate(&self) -> Result<(), Error> {
+        self.plan.validate()?;
+        if let Some(exits) = &self.exits
+            && (exits.len() != self.plan.steps.len() || exits.iter().all(|code| *code == 0))
+        {
+            return Err(Error::Inconsistent {
+                what: "record",
+                detail: "each step has one exit code, absent if all are 0",
+            });
+        }
+        let written = [self.before, self.content, self.metadata];
+        if written.iter().any(Option::is_some) && written.iter().any(Option::is_none) {
+            return Err(Error::Inconsistent { what: "record", detail: "the digests of changes come together" });
+        }
+        Ok(())
+    }
+
+    /// The canonical bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        codec::encode(self)
+    }
+
+    /// The record's id.
+    pub fn id(&self) -> Hash {
+        id_of(&self.encode())
+    }
+}
+
+/// The id of a record or value from its canonical bytes.
+pub(crate) fn id_of(bytes: &[u8]) -> Hash {
+    Hash::derive(RECORD_CONTEXT, bytes)
+}
+
+/// Digest of the streams of all steps, `None` if all are empty.
+pub fn streams_digest(streams: &[StepStreams]) -> Option<Hash> {
+    let empty = streams.iter().all(|s| *s == StepStreams::default());
+    (!empty).then(|| Hash::derive(STREAMS_CONTEXT, &codec::encode(&streams)))
+}
