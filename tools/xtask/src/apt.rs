@@ -40,10 +40,7 @@ pub(crate) fn install(context: &Context, packages: &[&str], why: &str) -> Result
 
 /// The command that installs `packages`, as one types it.
 pub(crate) fn by_hand(packages: &[&str]) -> String {
-    format!(
-        "sudo apt-get install -y --no-install-recommends {}",
-        packages.join(" ")
-    )
+    format!("sudo apt-get install -y --no-install-recommends {}", packages.join(" "))
 }
 
 fn consent(context: &Context, command: &str, why: &str) -> Result<bool> {
@@ -57,16 +54,10 @@ fn consent(context: &Context, command: &str, why: &str) -> Result<bool> {
         return Ok(false);
     }
     eprint!("{why} needs\n    {command}\nRun it now? [y/N] ");
-    let to_terminal = |source| Error::Io {
-        what: "cannot ask at the terminal".to_owned(),
-        source,
-    };
+    let to_terminal = |source| Error::Io { what: "cannot ask at the terminal".to_owned(), source };
     io::stderr().flush().map_err(to_terminal)?;
     let mut answer = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(to_terminal)?;
+    io::stdin().lock().read_line(&mut answer).map_err(to_terminal)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 

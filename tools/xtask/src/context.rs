@@ -32,25 +32,15 @@ impl Context {
     /// Finds the repository from what cargo says of this package.
     pub(crate) fn discover(yes: bool) -> Result<Self> {
         // At run time, so that a moved working tree is found where it is now.
-        let package = env::var_os("CARGO_MANIFEST_DIR")
-            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let package =
+            env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = package.join("../..");
-        let root = root
-            .canonicalize()
-            .map_err(Error::io("find the repository at", &root))?;
+        let root = root.canonicalize().map_err(Error::io("find the repository at", &root))?;
         let target = match env::var_os("CARGO_TARGET_DIR").filter(|value| !value.is_empty()) {
-            Some(value) => {
-                std::path::absolute(&value).map_err(Error::io("resolve", Path::new(&value)))?
-            }
+            Some(value) => std::path::absolute(&value).map_err(Error::io("resolve", Path::new(&value)))?,
             None => root.join("target"),
         };
-        Ok(Self {
-            root,
-            target,
-            ci: env::var("CI").is_ok_and(|value| value == "true"),
-            yes,
-            steps: RefCell::default(),
-        })
+        Ok(Self { root, target, ci: env::var("CI").is_ok_and(|value| value == "true"), yes, steps: RefCell::default() })
     }
 
     /// The folder of the guest workspace.
@@ -85,11 +75,7 @@ impl Context {
     pub(crate) fn step<T>(&self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let start = Instant::now();
         let result = work();
-        self.steps.borrow_mut().push(Step {
-            name: name.to_owned(),
-            time: start.elapsed(),
-            failed: result.is_err(),
-        });
+        self.steps.borrow_mut().push(Step { name: name.to_owned(), time: start.elapsed(), failed: result.is_err() });
         result
     }
 
@@ -124,11 +110,7 @@ impl Context {
     /// The names of the steps that failed, as the error of the whole.
     pub(crate) fn verdict(&self) -> Result<()> {
         let steps = self.steps.borrow();
-        let failed: Vec<String> = steps
-            .iter()
-            .filter(|step| step.failed)
-            .map(|step| step.name.clone())
-            .collect();
+        let failed: Vec<String> = steps.iter().filter(|step| step.failed).map(|step| step.name.clone()).collect();
         if failed.is_empty() {
             return Ok(());
         }

@@ -9,13 +9,7 @@ pub(crate) fn run(context: &Context) -> Result<()> {
     let wasi = setup::step(context)?;
     guests::step(context, &wasi)?;
     announce("building opship");
-    context.step("opship", || {
-        process::run(
-            context
-                .cargo()
-                .args(["build", "--locked", "--quiet", "-p", "opship"]),
-        )
-    })?;
+    context.step("opship", || process::run(context.cargo().args(["build", "--locked", "--quiet", "-p", "opship"])))?;
     context.print_times();
     Ok(())
 }

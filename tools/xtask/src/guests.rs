@@ -88,10 +88,7 @@ fn compile(context: &Context, wasi: &Wasi) -> Result<Vec<PathBuf>> {
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|source| Error::Start {
-            program: "cargo".to_owned(),
-            source,
-        })?;
+        .map_err(|source| Error::Start { program: "cargo".to_owned(), source })?;
     process::check(&command, output.status, String::new)?;
     modules_of(&String::from_utf8_lossy(&output.stdout))
 }
@@ -100,10 +97,8 @@ fn compile(context: &Context, wasi: &Wasi) -> Result<Vec<PathBuf>> {
 fn modules_of(messages: &str) -> Result<Vec<PathBuf>> {
     let mut modules = Vec::new();
     for line in messages.lines() {
-        let message: Value = serde_json::from_str(line).map_err(|error| Error::Output {
-            program: "cargo build",
-            detail: error.to_string(),
-        })?;
+        let message: Value = serde_json::from_str(line)
+            .map_err(|error| Error::Output { program: "cargo build", detail: error.to_string() })?;
         let Some(executable) = message.get("executable").and_then(Value::as_str) else {
             continue;
         };
@@ -123,10 +118,7 @@ fn flags(context: &Context, wasi: &Wasi) -> Result<Vec<String>> {
         (wasi.std_sources(), "/rust"),
     ];
     remaps.extend(registries()?.into_iter().map(|folder| (folder, "/crates")));
-    Ok(remaps
-        .into_iter()
-        .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()))
-        .collect())
+    Ok(remaps.into_iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect())
 }
 
 /// Where cargo keeps the sources of dependencies: a folder for each registry, whose name depends on
@@ -150,9 +142,7 @@ fn registries() -> Result<Vec<PathBuf>> {
 }
 
 fn cargo_home() -> Option<PathBuf> {
-    env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| env::home_dir().map(|home| home.join(".cargo")))
+    env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| env::home_dir().map(|home| home.join(".cargo")))
 }
 
 /// Copies only other bytes: the host crates that embed a module watch the file.

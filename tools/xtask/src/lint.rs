@@ -17,13 +17,9 @@ pub(crate) fn run(context: &Context) -> Result<()> {
     let wasi = setup::step(context)?;
     guests::step(context, &wasi)?;
     context.attempt("format, host", || format(context.cargo()));
-    context.attempt("format, guests", || {
-        format(context.guest_cargo("guest-native"))
-    });
+    context.attempt("format, guests", || format(context.guest_cargo("guest-native")));
     context.attempt("clippy, host", || clippy(context.cargo()));
-    context.attempt("clippy, guests", || {
-        clippy(context.guest_cargo("guest-native"))
-    });
+    context.attempt("clippy, guests", || clippy(context.guest_cargo("guest-native")));
     context.attempt("dependencies", || dependencies(context));
     context.print_times();
     context.verdict()
@@ -43,11 +39,10 @@ fn dependencies(context: &Context) -> Result<()> {
     for folder in [context.root.clone(), context.guest_ops()] {
         let mut command = process::clean(&program);
         command.current_dir(&context.root);
-        command.args(["--log-level", "warn", "--locked", "--workspace"]);
-        command
-            .arg("--manifest-path")
-            .arg(folder.join("Cargo.toml"));
-        command.args(["check", "--hide-inclusion-graph", "--config", "deny.toml"]);
+        command.args(["--log-level", "warn", "--config", "deny.toml"]);
+        command.args(["--locked", "--workspace"]);
+        command.arg("--manifest-path").arg(folder.join("Cargo.toml"));
+        command.args(["check", "--hide-inclusion-graph"]);
         process::run(command.args(["licenses", "bans", "sources"]))?;
     }
     Ok(())
@@ -63,9 +58,7 @@ fn cargo_deny(context: &Context) -> Result<PathBuf> {
     let program = tools.join("bin/cargo-deny");
     let versions = tools.join(".crates.toml");
     let wanted = format!("cargo-deny {CARGO_DENY} ");
-    if program.is_file()
-        && std::fs::read_to_string(versions).is_ok_and(|text| text.contains(&wanted))
-    {
+    if program.is_file() && std::fs::read_to_string(versions).is_ok_and(|text| text.contains(&wanted)) {
         return Ok(program);
     }
     announce("building cargo-deny");

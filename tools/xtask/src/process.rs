@@ -30,9 +30,7 @@ pub(crate) fn clean(program: impl AsRef<OsStr>) -> Command {
 /// Where on PATH a program is.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|file| file.is_file())
+    env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// Runs a program on our own terminal.
@@ -43,13 +41,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a program and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(start_error(command))?;
-    check(command, output.status, || {
-        indented(&String::from_utf8_lossy(&output.stderr))
-    })?;
+    let output = command.stdin(Stdio::null()).output().map_err(start_error(command))?;
+    check(command, output.status, || indented(&String::from_utf8_lossy(&output.stderr)))?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -58,12 +51,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> Result<()> {
     let file = File::create(log).map_err(Error::io("write", log))?;
     let copy = file.try_clone().map_err(Error::io("write", log))?;
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(file)
-        .stderr(copy)
-        .spawn()
-        .map_err(start_error(command))?;
+    let mut child = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn().map_err(start_error(command))?;
     let end = Instant::now() + limit;
     let status = loop {
         let ended = child.try_wait().map_err(start_error(command))?;
@@ -76,9 +64,7 @@ pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> 
         }
         thread::sleep(Duration::from_millis(20));
     };
-    check(command, status, || {
-        indented(&String::from_utf8_lossy(&fs::read(log).unwrap_or_default()))
-    })
+    check(command, status, || indented(&String::from_utf8_lossy(&fs::read(log).unwrap_or_default())))
 }
 
 /// Runs a program, showing what it prints as it comes, and returns the same text, standard output
@@ -94,9 +80,7 @@ pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String)> {
     let copied = thread::scope(|scope| {
         let errors = scope.spawn(|| copy_lines(stderr, io::stderr()));
         let mut text = copy_lines(stdout, io::stdout())?;
-        let errors = errors
-            .join()
-            .map_err(|_| io::Error::other("the reading thread ended early"))??;
+        let errors = errors.join().map_err(|_| io::Error::other("the reading thread ended early"))??;
         text.push_str(&errors);
         Ok(text)
     });
@@ -106,19 +90,11 @@ pub(crate) fn tee(command: &mut Command) -> Result<(ExitStatus, String)> {
 }
 
 /// The error of a command that ran and failed.
-pub(crate) fn check(
-    command: &Command,
-    status: ExitStatus,
-    output: impl FnOnce() -> String,
-) -> Result<()> {
+pub(crate) fn check(command: &Command, status: ExitStatus, output: impl FnOnce() -> String) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    Err(Error::Failed {
-        command: shown(command),
-        status,
-        output: output(),
-    })
+    Err(Error::Failed { command: shown(command), status, output: output() })
 }
 
 /// A command as one could type it.
@@ -176,12 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo begun; exec sleep 600"]);
-        let error = run_logged(
-            &mut command,
-            &folder.path().join("log"),
-            Duration::from_millis(300),
-        )
-        .unwrap_err();
+        let error = run_logged(&mut command, &folder.path().join("log"), Duration::from_millis(300)).unwrap_err();
         assert!(error.to_string().contains("signal: 9"), "{error}");
     }
 

@@ -81,8 +81,5 @@ fn site_packages(venv: &Path) -> Result<PathBuf> {
             return Ok(folder);
         }
     }
-    Err(Error::Missing(format!(
-        "{} lacks its packages; remove that folder and run this again",
-        venv.display()
-    )))
+    Err(Error::Missing(format!("{} lacks its packages; remove that folder and run this again", venv.display())))
 }

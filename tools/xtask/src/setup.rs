@@ -25,11 +25,7 @@ pub(crate) fn step(context: &Context) -> Result<Wasi> {
 
 fn ensure(context: &Context) -> Result<Wasi> {
     if !has_c_compiler() {
-        apt::install(
-            context,
-            &["gcc", "libc6-dev"],
-            "compiling SQLite and zstd, which are written in C,",
-        )?;
+        apt::install(context, &["gcc", "libc6-dev"], "compiling SQLite and zstd, which are written in C,")?;
     }
     Wasi::ensure(context)
 }

@@ -15,12 +15,7 @@ pub(crate) const TARGET: &str = "wasm32-wasip1";
 
 /// A compiler of Debian's own, its sources of the standard library, and the C library and runtime
 /// that a command is linked with. They do not disturb a toolchain of rustup's.
-const DEBIAN_PACKAGES: [&str; 4] = [
-    "rustc-web",
-    "rust-web-src",
-    "wasi-libc",
-    "libclang-rt-14-dev-wasm32",
-];
+const DEBIAN_PACKAGES: [&str; 4] = ["rustc-web", "rust-web-src", "wasi-libc", "libclang-rt-14-dev-wasm32"];
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust";
 const DEBIAN_LIBC: &str = "/usr/lib/wasm32-wasi";
@@ -134,8 +129,7 @@ fn debian_compiler_is_ready() -> bool {
         Path::new(DEBIAN_LIBC).join("crt1-command.o"),
     ];
     files.iter().all(|file| file.is_file())
-        && process::output(process::clean(DEBIAN_RUSTC).arg("--version"))
-            .is_ok_and(|version| is_new_enough(&version))
+        && process::output(process::clean(DEBIAN_RUSTC).arg("--version")).is_ok_and(|version| is_new_enough(&version))
 }
 
 /// Whether `rustc 1.96.0 (…)` fits the edition and language that guests are written in.
@@ -155,9 +149,7 @@ fn linker(sysroot: &Path) -> Option<PathBuf> {
     if own.is_file() {
         return Some(own);
     }
-    ["wasm-ld", "wasm-ld-14"]
-        .into_iter()
-        .find_map(process::find)
+    ["wasm-ld", "wasm-ld-14"].into_iter().find_map(process::find)
 }
 
 fn missing_packages() -> Result<Vec<&'static str>> {
@@ -215,9 +207,7 @@ mod tests {
 
     #[test]
     fn old_compilers_are_told_from_new_ones() {
-        assert!(is_new_enough(
-            "rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)"
-        ));
+        assert!(is_new_enough("rustc 1.96.0 (ac68faa20 2026-05-25) (built from a source tarball)"));
         assert!(is_new_enough("rustc 2.0.0"));
         assert!(!is_new_enough("rustc 1.63.0"));
         assert!(!is_new_enough("gcc"));
@@ -226,9 +216,7 @@ mod tests {
     #[test]
     fn debian_build_is_not_governed_by_flags_of_the_caller() {
         let mut command = Command::new("cargo");
-        let wasi = Wasi::Debian {
-            linker: "/opt/a b/rust-lld".into(),
-        };
+        let wasi = Wasi::Debian { linker: "/opt/a b/rust-lld".into() };
         wasi.configure(&mut command, vec!["--remap-path-prefix=/a b=/c".to_owned()]);
         let value = |name: &str| {
             command
