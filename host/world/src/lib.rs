@@ -5,8 +5,13 @@
 //! hold.
 #![forbid(unsafe_code)]
 
+mod abi;
+mod errno;
 mod outcome;
 mod source;
+mod world;
 
+pub use errno::{Errno, Fault, Trap};
 pub use outcome::{Outcome, Produced, ProducedBody, hash_content, read_fully_at};
 pub use source::{FileContent, MemoryContent, SourceError, SourceNode, Spill, SpillFile, TreeSource};
+pub use world::{Budget, World, WorldConfig};
