@@ -37,29 +37,40 @@ pub const DEFAULT_DIRECTORY_MODE: u16 = 0o755;
 pub const MODE_MASK: u16 = 0o7777;
 
 /// What a version keeps of one path (DESIGN.md §13). A directory's contents are held by the tree, not here.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(flat)]
 pub enum Node {
     /// A regular file.
+    #[n(0)]
     File {
         /// Permission bits.
+        #[n(0)]
         mode: u16,
         /// Modification time in nanoseconds since 1970.
+        #[n(1)]
         mtime: i64,
         /// Length in bytes.
+        #[n(2)]
         length: u64,
         /// Hash of the content.
+        #[n(3)]
         hash: Hash,
     },
     /// A directory; it has no stored times.
+    #[n(1)]
     Directory {
         /// Permission bits.
+        #[n(0)]
         mode: u16,
     },
     /// A symbolic link; its permission bits are always 0777.
+    #[n(2)]
     Symlink {
         /// Modification time in nanoseconds since 1970.
+        #[n(0)]
         mtime: i64,
         /// The target as the link holds it: data, not a validated path.
+        #[cbor(n(1), with = "minicbor::bytes")]
         target: Vec<u8>,
     },
 }
