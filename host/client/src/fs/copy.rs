@@ -1,0 +1,58 @@
+//! Copies with their hash.
+
+use opship_record::{Hash, Hasher};
+use opship_world::read_fully_at;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::{self, Write};
+
+use super::Root;
+
+/// Makes a new file for reading and writing, 0600.
+pub(crate) fn write_new(root: &Root, path: &str) -> io::Result<File> {
+    Ok(File::from(root.open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, 0o600)?))
+}
+
+/// Copies `from`, at most its first `limit` bytes, into the empty file `to` and hashes what was copied. The copy shares
+/// blocks with the original where the file system can do that.
+pub(crate) fn copy_hashed(from: &File, to: &mut File, limit: u64) -> io::Result<(u64, Hash)> {
+    let whole = limit == u64::MAX && rustix::fs::ioctl_ficlone(&*to, from).is_ok();
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 256 << 10];
+    let mut offset = 0u64;
+    while offset < limit {
+        let want = usize::try_from(limit - offset).unwrap_or(usize::MAX).min(buffer.len());
+        // After a clone the copy is read, so that the hash is that of what was kept.
+        let count = read_fully_at(if whole { to } else { from }, offset, &mut buffer[..want])?;
+        if count == 0 {
+            break;
+        }
+        hasher.update(&buffer[..count]);
+        if !whole {
+            to.write_all(&buffer[..count])?;
+        }
+        offset += count as u64;
+    }
+    Ok((offset, hasher.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_bytes_and_the_hash_up_to_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("from");
+        let bytes: Vec<u8> = (0..600_000u32).map(|n| n as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        for limit in [0, 5, 300_000, u64::MAX] {
+            let mut to = tempfile::tempfile().unwrap();
+            let (length, hash) = copy_hashed(&File::open(&path).unwrap(), &mut to, limit).unwrap();
+            let expected = &bytes[..bytes.len().min(usize::try_from(limit).unwrap_or(usize::MAX))];
+            assert_eq!((length, hash), (expected.len() as u64, Hash::of(expected)));
+            assert_eq!(to.metadata().unwrap().len(), length);
+        }
+    }
+}

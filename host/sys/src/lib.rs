@@ -1,0 +1,8 @@
+//! The few system calls that have no safe wrapper.
+//!
+//! Each use of `unsafe` states why it is sound and has a test. Invariant: nothing here keeps state.
+#![deny(unsafe_code)]
+
+mod lease;
+
+pub use lease::is_open_for_writing;
