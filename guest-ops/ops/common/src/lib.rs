@@ -5,4 +5,4 @@ pub mod args;
 pub mod date;
 mod text;
 
-pub use text::{os_str, os_string, reason};
+pub use text::{complain, os_str, os_string, print, reason};

@@ -1,7 +1,7 @@
 //! Bytes as names, errors as people expect them from these programs.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Write};
 
 #[cfg(unix)]
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -28,6 +28,22 @@ pub fn reason(error: &io::Error) -> String {
         Some(end) => text[..end].to_owned(),
         None => text,
     }
+}
+
+/// Writes a line to standard error. Where that is closed there is nobody to tell; it is no reason to
+/// fail, let alone to panic as `eprintln!` does.
+pub fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Writes text to standard output.
+///
+/// # Errors
+/// As writing to any file.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 #[cfg(test)]
