@@ -1,0 +1,150 @@
+//! What a module is, read without compiling it: cheap, and before anything else is done with untrusted bytes.
+
+use crate::link::{IMPORTS, Import};
+use crate::profile::TABLE_ELEMENTS;
+use crate::{ModuleError, ModuleLimits};
+use wasmparser::{
+    BinaryReaderError, Encoding, ExternalKind, FuncType, FunctionBody, ImportSectionReader, Parser, Payload, TypeRef,
+    ValType,
+};
+
+/// What a module is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleInfo {
+    /// Bytes of the module.
+    pub bytes: u64,
+    /// Functions that it defines.
+    pub functions: u32,
+    /// Module and name of each import, in the module's order. All are offered by the world.
+    pub imports: Vec<(String, String)>,
+    /// Pages (64 KiB each) of memory that it starts with.
+    pub memory_pages: u64,
+}
+
+/// Reads a module's sections.
+pub(crate) fn inspect(bytes: &[u8], limits: &ModuleLimits) -> Result<ModuleInfo, ModuleError> {
+    check("size in bytes", bytes.len() as u64, limits.module_bytes)?;
+    let mut reading = Reading { limits: *limits, ..Reading::default() };
+    for payload in Parser::new(0).parse_all(bytes) {
+        reading.payload(payload.map_err(malformed)?)?;
+    }
+    reading.finish(bytes.len() as u64)
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading {
+    limits: ModuleLimits,
+    types: Vec<FuncType>,
+    /// Type of each function, imported ones first.
+    functions: Vec<u32>,
+    imported: usize,
+    imports: Vec<(String, String)>,
+    refused: Vec<(String, String)>,
+    needs_memory: bool,
+    memory_pages: u64,
+    table_elements: u64,
+    start: Option<u32>,
+    exports_memory: bool,
+}
+
+impl Reading {
+    fn payload(&mut self, payload: Payload<'_>) -> Result<(), ModuleError> {
+        match payload {
+            Payload::Version { encoding: Encoding::Component, .. } => return Err(ModuleError::Component),
+            Payload::TypeSection(types) => {
+                self.types = types.into_iter_err_on_gc_types().collect::<Result<_, _>>().map_err(malformed)?;
+            }
+            Payload::ImportSection(imports) => self.imports(imports)?,
+            Payload::FunctionSection(functions) => {
+                check("number of functions", u64::from(functions.count()), u64::from(self.limits.functions))?;
+                for ty in functions {
+                    self.functions.push(ty.map_err(malformed)?);
+                }
+            }
+            Payload::TableSection(tables) => {
+                for table in tables {
+                    let initial = table.map_err(malformed)?.ty.initial;
+                    self.table_elements = self.table_elements.saturating_add(initial);
+                }
+                check("number of table elements", self.table_elements, TABLE_ELEMENTS as u64)?;
+            }
+            Payload::MemorySection(memories) => {
+                for memory in memories {
+                    self.memory_pages = self.memory_pages.saturating_add(memory.map_err(malformed)?.initial);
+                }
+            }
+            Payload::ExportSection(exports) => {
+                for export in exports {
+                    let export = export.map_err(malformed)?;
+                    match (export.name, export.kind) {
+                        ("_start", ExternalKind::Func) => self.start = Some(export.index),
+                        ("memory", ExternalKind::Memory) => self.exports_memory = true,
+                        _ => {}
+                    }
+                }
+            }
+            Payload::CodeSectionEntry(body) => self.body(&body)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn imports(&mut self, imports: ImportSectionReader<'_>) -> Result<(), ModuleError> {
+        for import in imports.into_imports() {
+            let import = import.map_err(malformed)?;
+            let name = (import.module.to_owned(), import.name.to_owned());
+            let offered = IMPORTS.iter().find(|known| known.module == import.module && known.name == import.name);
+            match (offered, import.ty) {
+                (Some(known), TypeRef::Func(ty)) if self.has_signature(ty, known) => {
+                    self.functions.push(ty);
+                    self.needs_memory |= known.needs_memory();
+                    self.imports.push(name);
+                }
+                _ => self.refused.push(name),
+            }
+        }
+        self.imported = self.functions.len();
+        Ok(())
+    }
+
+    fn has_signature(&self, ty: u32, known: &Import) -> bool {
+        let Some(ty) = self.types.get(ty as usize) else { return false };
+        let expected = known.wide.iter().map(|wide| if *wide { ValType::I64 } else { ValType::I32 });
+        let results: &[ValType] = if known.result { &[ValType::I32] } else { &[] };
+        ty.params().iter().copied().eq(expected) && ty.results() == results
+    }
+
+    fn body(&self, body: &FunctionBody<'_>) -> Result<(), ModuleError> {
+        check("largest function in bytes", body.range().len() as u64, self.limits.function_body_bytes)?;
+        let mut locals: u64 = 0;
+        for local in body.get_locals_reader().map_err(malformed)? {
+            locals = locals.saturating_add(u64::from(local.map_err(malformed)?.0));
+        }
+        check("number of local variables in one function", locals, u64::from(self.limits.locals))
+    }
+
+    fn finish(self, bytes: u64) -> Result<ModuleInfo, ModuleError> {
+        if !self.refused.is_empty() {
+            return Err(ModuleError::Imports { wanted: self.refused });
+        }
+        let start = self.start.and_then(|index| self.functions.get(index as usize));
+        let start = start.and_then(|ty| self.types.get(*ty as usize));
+        if !start.is_some_and(|ty| ty.params().is_empty() && ty.results().is_empty()) {
+            return Err(ModuleError::NoStart);
+        }
+        if self.needs_memory && !self.exports_memory {
+            return Err(ModuleError::NoMemory);
+        }
+        let functions = u32::try_from(self.functions.len() - self.imported).unwrap_or(u32::MAX);
+        Ok(ModuleInfo { bytes, functions, imports: self.imports, memory_pages: self.memory_pages })
+    }
+}
+
+fn check(what: &'static str, actual: u64, limit: u64) -> Result<(), ModuleError> {
+    if actual > limit { Err(ModuleError::TooLarge { what, actual, limit }) } else { Ok(()) }
+}
+
+fn malformed(error: BinaryReaderError) -> ModuleError {
+    ModuleError::Malformed { detail: error.to_string() }
+}

@@ -1,0 +1,53 @@
+//! What `memory.grow` and `table.grow` answer.
+
+use crate::profile::{PAGE_BYTES, TABLE_ELEMENTS};
+use crate::run::End;
+use wasmtime::{Error, ResourceLimiter};
+
+/// How wasmtime names a growth that the memory's type rules out (over 4 GiB): an answer of the module's own, not a failure
+/// of the host. A test holds that it still does.
+const BEYOND_TYPE: &str = "memory growth exceeds memory type's limits";
+
+/// Decides by the record and the profile alone what a module is refused. What the operator or the host cannot give ends the
+/// run instead, so that no module sees it.
+pub(crate) struct Limiter {
+    /// The record's limit, in bytes.
+    record_bytes: u64,
+    /// The operator's limit, in bytes.
+    operator_bytes: u64,
+    memory_bytes: u64,
+    table_elements: usize,
+}
+
+impl Limiter {
+    pub(crate) fn new(record_pages: u32, operator_bytes: u64) -> Limiter {
+        let record_bytes = u64::from(record_pages) * PAGE_BYTES;
+        Limiter { record_bytes, operator_bytes, memory_bytes: 0, table_elements: 0 }
+    }
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool, Error> {
+        if desired as u64 > self.record_bytes || maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        self.memory_bytes = self.memory_bytes.saturating_add(desired.saturating_sub(current) as u64);
+        if self.memory_bytes > self.operator_bytes {
+            return Err(End::Limit { what: "bytes of memory", limit: self.operator_bytes }.into());
+        }
+        Ok(true)
+    }
+
+    fn memory_grow_failed(&mut self, error: Error) -> Result<(), Error> {
+        if error.to_string() == BEYOND_TYPE { Ok(()) } else { Err(End::Memory(error.to_string()).into()) }
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool, Error> {
+        let all = self.table_elements.saturating_add(desired.saturating_sub(current));
+        if all > TABLE_ELEMENTS || maximum.is_some_and(|maximum| desired > maximum) {
+            return Ok(false);
+        }
+        self.table_elements = all;
+        Ok(true)
+    }
+}
