@@ -53,6 +53,9 @@ pub(crate) enum Error {
         /// What was wrong with it.
         detail: String,
     },
+    /// The demonstration went differently than it must.
+    #[error("{0}")]
+    Demo(String),
     /// Steps of a command that goes on after a failure.
     #[error("failed: {}; their output is above", .0.join(", "))]
     Steps(Vec<String>),

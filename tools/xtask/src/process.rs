@@ -53,18 +53,23 @@ pub(crate) fn run_logged(command: &mut Command, log: &Path, limit: Duration) -> 
     let copy = file.try_clone().map_err(Error::io("write", log))?;
     let mut child = command.stdin(Stdio::null()).stdout(file).stderr(copy).spawn().map_err(start_error(command))?;
     let end = Instant::now() + limit;
+    let mut late = String::new();
     let status = loop {
         let ended = child.try_wait().map_err(start_error(command))?;
         if let Some(status) = ended {
             break status;
         }
         if Instant::now() >= end {
+            late = format!("\n    it was ended after {} s", limit.as_secs_f64());
             child.kill().map_err(start_error(command))?;
             break child.wait().map_err(start_error(command))?;
         }
         thread::sleep(Duration::from_millis(20));
     };
-    check(command, status, || indented(&String::from_utf8_lossy(&fs::read(log).unwrap_or_default())))
+    check(command, status, || {
+        let text = fs::read(log).unwrap_or_default();
+        indented(&String::from_utf8_lossy(&text)) + &late
+    })
 }
 
 /// Runs a program, showing what it prints as it comes, and returns the same text, standard output
@@ -153,7 +158,8 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "echo begun; exec sleep 600"]);
         let error = run_logged(&mut command, &folder.path().join("log"), Duration::from_millis(300)).unwrap_err();
-        assert!(error.to_string().contains("signal: 9"), "{error}");
+        let message = error.to_string();
+        assert!(message.ends_with("it was ended after 0.3 s"), "{message}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all tests of both workspaces, with all that they need.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,72 +32,104 @@ fn prepare(context: &Context) -> Result<Option<PathBuf>> {
 }
 
 fn run_steps(context: &Context, args: &[String], modules: Option<&Path>) {
-    let host = |mut command: Command| {
-        command.args(args);
+    let counts = Cell::new(Counts::default());
+    let run = |mut command: Command| {
         if let Some(folder) = modules {
             command.env(PYMODULES, folder);
         }
-        checked(context, command)
+        checked(context, command, &counts)
     };
-    context.attempt("host tests", || host(host_tests(context)));
-    if !args.is_empty() {
-        return;
+    let guest = || context.guest_cargo("guest-native");
+    if args.is_empty() {
+        context.attempt("guest tests", || run(tests(context, guest())));
+        context.attempt("guest doc tests", || run(doc_tests(guest())));
+        context.attempt("host doc tests", || run(doc_tests(context.cargo())));
     }
-    context.attempt("host doc tests", || {
-        let mut command = context.cargo();
-        command.args(["test", "--locked", "--workspace", "--doc", "--quiet"]);
-        host(command)
+    context.attempt("host tests", || {
+        let mut command = tests(context, context.cargo());
+        command.args(args);
+        run(command)
     });
-    context.attempt("guest tests", || {
-        let mut command = context.guest_cargo("guest-native");
-        command.args(["test", "--locked", "--workspace"]);
-        checked(context, command)
-    });
+    if context.ci {
+        let Counts { passed, failed, skipped } = counts.get();
+        println!("\n{passed} passed, {failed} failed, {skipped} skipped");
+    }
 }
 
 /// nextest where it is installed (a process for each test, so that one that hangs or crashes ends
 /// alone), otherwise cargo's own runner.
-fn host_tests(context: &Context) -> Command {
-    let mut command = context.cargo();
+fn tests(context: &Context, mut command: Command) -> Command {
     if process::find("cargo-nextest").is_some() {
         command.args(["nextest", "run", "--locked", "--workspace"]);
+        let config = context.root.join(".config/nextest.toml");
+        command.arg("--config-file").arg(config);
         return command;
     }
-    command.args(["test", "--locked", "--workspace"]);
+    command.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
     command.args(["--lib", "--bins", "--tests", "--examples"]);
     command
 }
 
+fn doc_tests(mut command: Command) -> Command {
+    command.args(["test", "--locked", "--workspace", "--no-fail-fast", "--doc", "--quiet"]);
+    command
+}
+
 /// Runs tests; with CI=true one that was skipped is a failure.
-fn checked(context: &Context, mut command: Command) -> Result<()> {
+fn checked(context: &Context, mut command: Command, counts: &Cell<Counts>) -> Result<()> {
     if !context.ci {
         return process::run(&mut command);
     }
     command.env(REQUIRE_ALL, "1");
     let (status, text) = process::tee(&mut command)?;
+    let here = Counts::of(&text);
+    counts.set(counts.get().plus(here));
     process::check(&command, status, String::new)?;
-    match skipped(&text) {
+    match here.skipped {
         0 => Ok(()),
         count => Err(Error::Skipped(count)),
     }
 }
 
-/// The sum of `N ignored` (cargo test) and `N skipped` (nextest) in the runners' closing lines.
-fn skipped(text: &str) -> u64 {
-    let closing = |line: &&str| {
-        let line = line.trim_start();
-        line.starts_with("test result: ") || line.starts_with("Summary [")
-    };
-    text.lines().filter(closing).map(skipped_in_line).sum()
+/// How many tests ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
 }
 
-fn skipped_in_line(line: &str) -> u64 {
-    let words: Vec<&str> = line.split([' ', ',', ';']).collect();
-    words
-        .windows(2)
-        .filter(|pair| pair[1] == "ignored" || pair[1] == "skipped")
-        .filter_map(|pair| pair[0].parse::<u64>().ok())
-        .sum()
+impl Counts {
+    /// From the closing lines of cargo test (`N ignored`) and nextest (`N skipped`).
+    fn of(text: &str) -> Self {
+        let closing = |line: &&str| {
+            let line = line.trim_start();
+            line.starts_with("test result: ") || line.starts_with("Summary [")
+        };
+        let lines = text.lines().filter(closing);
+        lines.fold(Self::default(), |sum, line| sum.plus(Self::of_line(line)))
+    }
+
+    fn of_line(line: &str) -> Self {
+        let words: Vec<&str> = line.split([' ', ',', ';']).collect();
+        let before = |names: &[&str]| {
+            let pairs = words.windows(2).filter(|pair| names.contains(&pair[1]));
+            pairs.filter_map(|pair| pair[0].parse::<u64>().ok()).sum()
+        };
+        Self {
+            passed: before(&["passed"]),
+            failed: before(&["failed", "timed"]),
+            skipped: before(&["ignored", "skipped"]),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+            skipped: self.skipped + other.skipped,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -104,15 +137,20 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
+    fn counts(passed: u64, failed: u64, skipped: u64) -> Counts {
+        Counts { passed, failed, skipped }
+    }
+
     #[test]
-    fn skipped_tests_are_counted_in_closing_lines_only() {
+    fn tests_are_counted_in_closing_lines_only() {
         let cargo = "test a ... ok\n7 ignored\n\
             test result: ok. 1 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out\n\
-            test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n";
-        assert_eq!(skipped(cargo), 3);
-        let nextest = "     Summary [   0.013s] 5 tests run: 5 passed, 4 skipped\n";
-        assert_eq!(skipped(nextest), 4);
-        let failed = "     Summary [   0.1s] 5 tests run: 4 passed, 1 failed, 0 skipped\n";
-        assert_eq!(skipped(failed), 0);
+            test result: FAILED. 4 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out\n";
+        assert_eq!(Counts::of(cargo), counts(5, 3, 3));
+        let nextest = "     Summary [   0.013s] 5 tests run: 5 passed (1 slow), 4 skipped\n";
+        assert_eq!(Counts::of(nextest), counts(5, 0, 4));
+        let failed = "     Summary [   0.1s] 6 tests run: 4 passed, 1 failed, 1 timed out, 0 skipped\n";
+        assert_eq!(Counts::of(failed), counts(4, 2, 0));
+        assert_eq!(Counts::of("running 0 tests"), Counts::default());
     }
 }

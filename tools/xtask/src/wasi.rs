@@ -67,8 +67,8 @@ impl Wasi {
             Some(reason) => reason,
         };
         let packages = missing_packages()?;
-        apt::install(context, &packages, &format!("building guests for {TARGET}"))
-            .map_err(|error| neither(&no_rustup, &error))?;
+        let why = format!("building guests for {TARGET}");
+        apt::install(context, &packages, &why).map_err(|error| neither(&packages, &no_rustup, &error))?;
         Self::find()?.ok_or_else(|| {
             Error::Missing(format!(
                 "Debian's packages are installed, and {DEBIAN_RUSTC} still cannot build for \
@@ -175,6 +175,7 @@ fn add_by_rustup(context: &Context) -> Result<Option<String>> {
     let mut command = process::clean("rustup");
     command.args(["target", "add", TARGET]);
     command.env("RUSTUP_MAX_RETRIES", "0");
+    command.env("RUST_BACKTRACE", "0");
     let Err(error) = process::run_logged(&mut command, &log, RUSTUP_LIMIT) else {
         return Ok(None);
     };
@@ -191,12 +192,15 @@ fn remembered(note: &Path) -> Option<String> {
     fs::read_to_string(note).ok()
 }
 
-fn neither(no_rustup: &str, no_debian: &Error) -> Error {
+fn neither(packages: &[&str], no_rustup: &str, no_debian: &Error) -> Error {
+    // The command is named once: an error that only repeats it is left out.
+    let command = apt::by_hand(packages);
+    let tried = no_debian.to_string();
+    let tried = if tried.contains(&command) { "it needs root, or --yes where sudo is installed" } else { &tried };
     Error::Missing(format!(
         "no compiler for {TARGET} on this machine. Either of these gives one:\n\
          1. rustup target add {TARGET}\n   tried: {no_rustup}\n\
-         2. {}\n   tried: {no_debian}",
-        apt::by_hand(&DEBIAN_PACKAGES)
+         2. {command}\n   tried: {tried}"
     ))
 }
 
