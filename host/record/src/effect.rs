@@ -3,7 +3,10 @@
 use crate::node::{Content, Kind, MODE_MASK};
 use crate::{Error, Hash, TreePath, codec, limits};
 use minicbor::{Decode, Encode};
-use std::collections::{BTreeMap, BTreeSet};
+
+mod origins;
+
+pub use origins::Origins;
 
 const LIST_CONTEXT: &str = "opship 1 changes";
 const BEFORE_CONTEXT: &str = "opship 1 states before";
@@ -14,7 +17,8 @@ const METADATA_CONTEXT: &str = "opship 1 metadata after";
 ///
 /// The states after are declarative: all `before` states and all [`After::Moved`] sources are of the tree before the
 /// run, and the list as a whole turns that tree into the one after it. A path below a moved directory is that of the
-/// tree after the move; [`Origins`] says where its state before was.
+/// tree after the move; [`Origins`] says where its state before was. So is the missing component of an absent state
+/// before: it is the path or above it.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub struct Change {
     /// The path.
@@ -120,8 +124,11 @@ pub enum After {
         #[n(1)]
         mtime: i64,
     },
-    /// The directory that was at `from`, with all that it held (a rename as an effect of its own). `from`, or a
-    /// directory above it, is in the list too, as removed or as something else.
+    /// The directory that was at `from`, with all that it held (a rename as an effect of its own). No two changes have
+    /// the same `from`. The place that it left is in the list too, with what is there now: `from` itself, or, where a
+    /// directory above it moved, the path below that one's new place. Only where another directory has been moved over
+    /// one above it, there is no such path, and it is not listed. What a directory held that another is moved over is
+    /// not listed either: the run's observations speak of it.
     #[n(4)]
     Moved {
         /// Where it was before the run.
@@ -237,57 +244,8 @@ pub fn decode_list(bytes: &[u8]) -> Result<Vec<Change>, Error> {
         return Err(Error::Inconsistent { what: WHAT, detail: "paths must be sorted and unique" });
     }
     list.iter().try_for_each(check_change)?;
-    for change in &list {
-        if let After::Moved { from, .. } = &change.after
-            && !ancestors_and_self(from).any(|path| list.binary_search_by(|c| c.path.cmp(&path)).is_ok())
-        {
-            return Err(Error::Inconsistent { what: WHAT, detail: "a moved directory's old path must be in the list" });
-        }
-    }
+    Origins::new(&list).check_moves().map_err(|(_, detail)| Error::Inconsistent { what: WHAT, detail })?;
     Ok(list)
-}
-
-fn ancestors_and_self(path: &TreePath) -> impl Iterator<Item = TreePath> {
-    std::iter::successors(Some(path.clone()), TreePath::parent).filter(|path| !path.is_root())
-}
-
-/// Where the states before of a list's paths were to be found in the tree before.
-#[derive(Debug)]
-pub struct Origins<'a> {
-    changes: BTreeMap<&'a TreePath, &'a Change>,
-    sources: BTreeSet<&'a TreePath>,
-}
-
-impl<'a> Origins<'a> {
-    /// Indexes a list of changes.
-    pub fn new(changes: &'a [Change]) -> Origins<'a> {
-        let sources = changes.iter().filter_map(|c| match &c.after {
-            After::Moved { from, .. } => Some(from),
-            _ => None,
-        });
-        Origins { sources: sources.collect(), changes: changes.iter().map(|c| (&c.path, c)).collect() }
-    }
-
-    /// The path, in the tree before, of what `path`'s state before speaks of: itself, unless a directory above it was
-    /// moved there. `None` if a directory above is new, so that nothing was there.
-    pub fn of(&self, path: &TreePath) -> Option<TreePath> {
-        for ancestor in ancestors_and_self(path).skip(1) {
-            let Some(change) = self.changes.get(&ancestor) else { continue };
-            match &change.after {
-                After::Moved { from, .. } => return from.append(&path.strip_prefix(&ancestor)?).ok(),
-                After::Directory { .. } if change.before != Before::Directory || self.has_left(&ancestor) => {
-                    return None;
-                }
-                _ => {}
-            }
-        }
-        Some(path.clone())
-    }
-
-    /// Was what stood at `path` before moved elsewhere with all that it held?
-    pub fn has_left(&self, path: &TreePath) -> bool {
-        self.of(path).is_some_and(|origin| self.sources.contains(&origin))
-    }
 }
 
 fn check_change(change: &Change) -> Result<(), Error> {
@@ -303,32 +261,26 @@ fn check_change(change: &Change) -> Result<(), Error> {
     {
         return refuse("the missing component must be the path or above it");
     }
-    for target in [
-        link_target(&change.before),
-        match &change.after {
-            After::Symlink { target, .. } => Some(target.as_slice()),
-            _ => None,
-        },
-    ] {
-        let target = target.unwrap_or(b"x");
-        if target.is_empty() || target.len() > limits::MAX_LINK_TARGET || target.contains(&0) {
-            return refuse("a link target is empty, too long or holds a NUL");
-        }
+    let before = match &change.before {
+        Before::Symlink { target } => Some(target),
+        _ => None,
+    };
+    let after = match &change.after {
+        After::Symlink { target, .. } => Some(target),
+        _ => None,
+    };
+    if before.into_iter().chain(after).any(|target| !limits::is_link_target(target)) {
+        return refuse("a link target is empty, too long or holds a NUL");
     }
     match (&change.before, &change.after) {
         (Before::Absent { .. }, After::Removed) => refuse("nothing was there to remove"),
-        (Before::Kind { kind: before }, After::Metadata { kind, .. }) if before == kind => Ok(()),
+        (Before::Kind { kind: before }, After::Metadata { kind, mode, mtime }) if before == kind => match kind {
+            Kind::Directory if mtime.is_some() => refuse("a directory has no stored modification time"),
+            Kind::Symlink if mode.is_some() => refuse("a symbolic link has no mode of its own"),
+            _ => Ok(()),
+        },
         (_, After::Metadata { .. }) | (Before::Kind { .. }, _) => refuse("a metadata change states the kind before"),
-        (_, After::Moved { from, .. }) if from.is_root() || change.path.starts_with(from) => {
-            refuse("a directory cannot move into itself")
-        }
+        (_, After::Moved { from, .. }) if from.is_root() => refuse("the root itself cannot be moved"),
         _ => Ok(()),
-    }
-}
-
-fn link_target(before: &Before) -> Option<&[u8]> {
-    match before {
-        Before::Symlink { target } => Some(target),
-        _ => None,
     }
 }

@@ -92,7 +92,7 @@ pub struct Value {
     /// How many changes.
     #[n(2)]
     pub count: u32,
-    /// Sum of the lengths of the files written, in bytes.
+    /// Sum of the lengths of the files written, in bytes (2^64 - 1 where it would be more).
     #[n(3)]
     pub bytes: u64,
 }
@@ -100,7 +100,8 @@ pub struct Value {
 impl Value {
     /// The value entry of a sorted list of changes.
     pub fn new(changes: &[Change]) -> Value {
-        let bytes = changes.iter().filter_map(|c| c.after.blob()).map(|(length, _)| length).sum();
+        let lengths = changes.iter().filter_map(|c| c.after.blob()).map(|(length, _)| length);
+        let bytes = lengths.fold(0, u64::saturating_add);
         let count = u32::try_from(changes.len()).unwrap_or(u32::MAX);
         Value { format: FORMAT_VERSION, changes: effect::list_digest(changes), count, bytes }
     }
@@ -113,6 +114,7 @@ impl Value {
 
 /// An entry's body.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "nearly every body is an operation, and few are held at a time")]
 pub enum Body {
     /// An operation, with its record.
     Operation(Record),
@@ -222,7 +224,8 @@ impl Entry {
             body: body.id(),
             waits: (!waits.is_empty()).then(|| waits.to_vec()),
             head: None,
-            parts: u16::try_from(parts.len()).ok().filter(|n| *n > 0),
+            // Too many parts stay too many, and are refused, rather than pass for none.
+            parts: Some(u16::try_from(parts.len()).unwrap_or(u16::MAX)).filter(|n| *n > 0),
         };
         Entry { envelope, body, parts }
     }

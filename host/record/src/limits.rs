@@ -31,6 +31,14 @@ pub const MAX_NEEDS: usize = 1024;
 /// Most items in a divergence report.
 pub const MAX_REPORT: usize = 1000;
 
+/// Most pages (64 KiB each) of a module's memory: what 32-bit addresses reach.
+pub const MAX_MEMORY_PAGES: u32 = 65_536;
+
+/// May a symbolic link hold this target? It is data, but no file system holds an empty one or a NUL.
+pub(crate) fn is_link_target(target: &[u8]) -> bool {
+    !target.is_empty() && target.len() <= MAX_LINK_TARGET && !target.contains(&0)
+}
+
 /// Refuses a size over its limit.
 pub(crate) fn check(what: &'static str, actual: usize, limit: usize) -> Result<(), crate::Error> {
     if actual > limit {

@@ -1,13 +1,14 @@
 //! What a run depended on.
 
-use crate::node::Kind;
+use crate::node::{Kind, MODE_MASK};
 use crate::{Error, Hash, TreePath, codec, limits};
 use minicbor::{Decode, Encode};
 
 const LIST_CONTEXT: &str = "opship 1 observations";
 const LISTING_CONTEXT: &str = "opship 1 directory listing";
 
-/// One thing that a run saw of the tree as it was before the run. A list of them is sorted and holds no item twice.
+/// One thing that a run saw of the tree as it was before the run. A list of them is sorted, by kind of observation and
+/// then by path, and holds one item of a kind for a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(flat)]
 pub enum Observation {
@@ -118,13 +119,32 @@ pub fn encode_list(observations: &[Observation]) -> Vec<u8> {
 /// Reads a list from outside.
 ///
 /// # Errors
-/// [`Error`] for a list that is too large, malformed, not canonical, not sorted or has an item twice.
+/// [`Error`] for a list that is too large, malformed, not canonical, not sorted, or has an item twice or one that
+/// contradicts itself.
 pub fn decode_list(bytes: &[u8]) -> Result<Vec<Observation>, Error> {
     const WHAT: &str = "list of observations";
     limits::check(WHAT, bytes.len(), limits::MAX_LIST)?;
     let list: Vec<Observation> = codec::decode(bytes, WHAT)?;
-    if !list.is_sorted_by(|a, b| a < b) {
+    let same_subject = |a: &Observation, b: &Observation| {
+        std::mem::discriminant(a) == std::mem::discriminant(b) && a.path() == b.path()
+    };
+    if !list.is_sorted_by(|a, b| a < b && !same_subject(a, b)) {
         return Err(Error::Inconsistent { what: WHAT, detail: "items must be sorted and unique" });
     }
+    list.iter().try_for_each(check_item)?;
     Ok(list)
+}
+
+fn check_item(item: &Observation) -> Result<(), Error> {
+    let refuse = |detail| Err(Error::Inconsistent { what: "observation", detail });
+    match item {
+        Observation::Absent { path, missing, .. } if missing.is_root() || !path.starts_with(missing) => {
+            refuse("the missing component must be the path or above it")
+        }
+        Observation::Metadata { mode, .. } if mode & !MODE_MASK != 0 => refuse("a mode has bits beyond 7777"),
+        Observation::LinkTarget { target, .. } if !limits::is_link_target(target) => {
+            refuse("a link target is empty, too long or holds a NUL")
+        }
+        _ => Ok(()),
+    }
 }

@@ -83,18 +83,29 @@ impl TreePath {
 
     /// Is it `ancestor` itself or below it?
     pub fn starts_with(&self, ancestor: &TreePath) -> bool {
-        self.strip_prefix(ancestor).is_some()
+        self.text_below(ancestor).is_some()
     }
 
     /// What remains below `ancestor`; `None` if the path is not in it.
     pub fn strip_prefix(&self, ancestor: &TreePath) -> Option<TreePath> {
+        self.text_below(ancestor).map(|rest| TreePath(rest.to_owned()))
+    }
+
+    fn text_below(&self, ancestor: &TreePath) -> Option<&str> {
         if ancestor.is_root() {
-            return Some(self.clone());
+            return Some(&self.0);
         }
         match self.0.strip_prefix(&ancestor.0)? {
-            "" => Some(TreePath::root()),
-            rest => rest.strip_prefix('/').map(|rest| TreePath(rest.to_owned())),
+            "" => Some(""),
+            rest => rest.strip_prefix('/'),
         }
+    }
+
+    /// The path or what stands above it, one component below `ancestor`; `None` if the path is not below that.
+    pub(crate) fn ancestor_below(&self, ancestor: &TreePath) -> Option<TreePath> {
+        let rest = self.text_below(ancestor).filter(|rest| !rest.is_empty())?;
+        let name = rest.split('/').next()?;
+        Some(TreePath(self.0[..self.0.len() - rest.len() + name.len()].to_owned()))
     }
 
     /// This directory's path with `below` under it.
@@ -102,10 +113,15 @@ impl TreePath {
     /// # Errors
     /// [`PathError::TooLong`] if the whole is too long.
     pub fn append(&self, below: &TreePath) -> Result<TreePath, PathError> {
-        let path = match (self.is_root(), below.is_root()) {
-            (true, _) => below.0.clone(),
+        self.append_text(&below.0)
+    }
+
+    /// As [`TreePath::append`], for a text that was cut from a valid path.
+    pub(crate) fn append_text(&self, below: &str) -> Result<TreePath, PathError> {
+        let path = match (self.is_root(), below.is_empty()) {
+            (true, _) => below.to_owned(),
             (_, true) => self.0.clone(),
-            _ => format!("{}/{}", self.0, below.0),
+            _ => format!("{}/{below}", self.0),
         };
         check_length(&path)?;
         Ok(TreePath(path))

@@ -1,6 +1,6 @@
 //! What to run: the part of a record that decides what a run sees.
 
-use crate::limits::{self, MAX_ARGUMENTS, MAX_MOUNTS, MAX_STEPS};
+use crate::limits::{self, MAX_ARGUMENTS, MAX_MEMORY_PAGES, MAX_MOUNTS, MAX_STEPS};
 use crate::{Error, FORMAT_VERSION, Hash, TreePath};
 use minicbor::bytes::{ByteArray, ByteVec};
 use minicbor::{Decode, Encode};
@@ -147,6 +147,9 @@ impl Plan {
         if self.limits == Some(RunLimits::default()) {
             return Err(Error::Inconsistent { what: "plan", detail: "default limits must be left out" });
         }
+        if self.run_limits().memory_pages > MAX_MEMORY_PAGES {
+            return Err(Error::Inconsistent { what: "plan", detail: "a memory has at most 65,536 pages" });
+        }
         self.steps.iter().enumerate().try_for_each(|(index, step)| step.validate(index))
     }
 }
@@ -192,10 +195,9 @@ impl Step {
     fn validate_mounts(&self) -> Result<(), Error> {
         let mounts = self.mounts.as_deref().unwrap_or_default();
         limits::check("number of mounts", mounts.len(), MAX_MOUNTS)?;
-        let nested = |a: &Mount, b: &Mount| b.path.starts_with(&a.path);
-        if mounts.iter().any(|m| m.path.is_root())
-            || mounts.windows(2).any(|m| m[0].path >= m[1].path || nested(&m[0], &m[1]))
-        {
+        // Not only neighbours: "a-b" sorts between "a" and "a/b".
+        let nested = |m: &Mount| mounts.iter().any(|other| other != m && m.path.starts_with(&other.path));
+        if mounts.iter().any(|m| m.path.is_root() || nested(m)) || !mounts.is_sorted_by(|a, b| a.path < b.path) {
             return Err(Error::Inconsistent {
                 what: "step",
                 detail: "mounts must be sorted, below the root and not nested",

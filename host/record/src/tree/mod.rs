@@ -8,18 +8,22 @@
 mod apply;
 mod diff;
 mod trie;
+mod verify;
 
 pub use apply::apply;
-pub use diff::diff;
+pub use diff::{Found, diff};
 pub use trie::{find, list};
+pub use verify::verify;
 
 use crate::node::Node;
-use crate::{Error, Hash, TreePath, codec};
+use crate::{Error, Hash, TreePath, codec, limits};
 use minicbor::data::Type;
 use minicbor::decode::Error as DecodeError;
 use minicbor::{Decode, Decoder, Encode, Encoder};
+use std::sync::LazyLock;
 
 const NODE_CONTEXT: &str = "opship 1 tree node";
+const WHAT: &str = "tree node";
 
 /// Most entries of a leaf.
 pub const LEAF_ENTRIES: usize = 32;
@@ -104,7 +108,8 @@ pub(crate) struct Child {
 
 /// Hash of the empty directory, and so of the empty tree.
 pub fn empty() -> Hash {
-    hash_of(&codec::encode(&TrieNode::Leaf(Vec::new())))
+    static EMPTY: LazyLock<Hash> = LazyLock::new(|| hash_of(&empty_node()));
+    *EMPTY
 }
 
 /// The bytes of the empty directory's node.
@@ -165,12 +170,24 @@ pub fn lookup<S: NodeStore>(store: &S, root: &Hash, path: &TreePath) -> Result<O
     Ok(found)
 }
 
-pub(crate) fn load<S: NodeStore>(store: &S, hash: &Hash) -> Result<TrieNode, TreeError<S::Error>> {
+/// Loads the node of a directory's trie that stands `depth` branches below its top. Its bytes are checked against its
+/// hash, so that a damaged store never passes for another tree.
+pub(crate) fn load<S: NodeStore>(store: &S, hash: &Hash, depth: usize) -> Result<TrieNode, TreeError<S::Error>> {
     if *hash == empty() {
         return Ok(TrieNode::Leaf(Vec::new()));
     }
     let bytes = store.node(hash).map_err(TreeError::Store)?.ok_or(TreeError::Missing(*hash))?;
-    decode(&bytes).map_err(|error| TreeError::Damaged(*hash, error))
+    if hash_of(&bytes) != *hash {
+        return Err(damaged(hash, "its bytes have another hash"));
+    }
+    match decode(&bytes).map_err(|error| TreeError::Damaged(*hash, error))? {
+        TrieNode::Branch(_) if depth >= trie::MAX_DEPTH => Err(damaged(hash, "branches are nested too deep")),
+        node => Ok(node),
+    }
+}
+
+pub(crate) fn damaged<E>(hash: &Hash, detail: &'static str) -> TreeError<E> {
+    TreeError::Damaged(*hash, Error::Inconsistent { what: WHAT, detail })
 }
 
 pub(crate) fn save<S: NodeStore>(store: &mut S, node: &TrieNode) -> Result<Hash, TreeError<S::Error>> {
@@ -181,7 +198,6 @@ pub(crate) fn save<S: NodeStore>(store: &mut S, node: &TrieNode) -> Result<Hash,
 }
 
 fn decode(bytes: &[u8]) -> Result<TrieNode, Error> {
-    const WHAT: &str = "tree node";
     let node: TrieNode = codec::decode(bytes, WHAT)?;
     let refuse = |detail| Err(Error::Inconsistent { what: WHAT, detail });
     match &node {
@@ -281,7 +297,7 @@ impl<'b, C> Decode<'b, C> for TreeEntry {
                 (node, Hash::of_empty())
             }
             (1, Some(4)) => (Node::Directory { mode: mode(d)? }, d.decode_with(ctx)?),
-            (2, Some(4)) => (Node::Symlink { mtime: d.i64()?, target: d.bytes()?.to_vec() }, Hash::of_empty()),
+            (2, Some(4)) => (Node::Symlink { mtime: d.i64()?, target: target(d)? }, Hash::of_empty()),
             _ => return Err(DecodeError::message("unknown kind of tree entry")),
         };
         Ok(TreeEntry { name: name.to_owned(), node, children })
@@ -294,6 +310,14 @@ fn mode(d: &mut Decoder<'_>) -> Result<u16, DecodeError> {
         return Err(DecodeError::message("a mode has bits beyond 7777"));
     }
     Ok(mode)
+}
+
+fn target(d: &mut Decoder<'_>) -> Result<Vec<u8>, DecodeError> {
+    let target = d.bytes()?;
+    if !limits::is_link_target(target) {
+        return Err(DecodeError::message("a link target is empty, too long or holds a NUL"));
+    }
+    Ok(target.to_vec())
 }
 
 fn expect_array(d: &mut Decoder<'_>, length: u64) -> Result<(), DecodeError> {

@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 /// What becomes of some names: an entry, or nothing.
 pub(crate) type Edits = BTreeMap<String, Option<TreeEntry>>;
 
+/// Most branches above a leaf: names have as many groups of four bits to be told apart by.
+pub(super) const MAX_DEPTH: usize = 64;
+
 /// The slot, 0 to 15, that a name takes at a depth.
-fn slot(name: &str, depth: usize) -> usize {
+pub(super) fn slot(name: &str, depth: usize) -> usize {
     let hash = Hash::of(name.as_bytes());
     // 64 nibbles: names that agree in all of them have the same hash, which BLAKE3 rules out.
     let byte = hash.as_bytes()[(depth / 2) % 32];
-    usize::from(if depth % 2 == 0 { byte >> 4 } else { byte & 15 })
+    usize::from(if depth.is_multiple_of(2) { byte >> 4 } else { byte & 15 })
 }
 
 /// Finds a name in the directory whose top node is `directory`.
@@ -22,7 +25,7 @@ fn slot(name: &str, depth: usize) -> usize {
 pub fn find<S: NodeStore>(store: &S, directory: &Hash, name: &str) -> Result<Option<TreeEntry>, TreeError<S::Error>> {
     let mut hash = *directory;
     for depth in 0.. {
-        match load(store, &hash)? {
+        match load(store, &hash, depth)? {
             TrieNode::Leaf(entries) => {
                 let at = entries.binary_search_by(|e| e.name.as_str().cmp(name));
                 return Ok(at.ok().and_then(|at| entries.into_iter().nth(at)));
@@ -42,7 +45,7 @@ pub fn find<S: NodeStore>(store: &S, directory: &Hash, name: &str) -> Result<Opt
 /// [`TreeError`] from the store.
 pub fn list<S: NodeStore>(store: &S, directory: &Hash) -> Result<Vec<TreeEntry>, TreeError<S::Error>> {
     let mut entries = Vec::new();
-    gather(store, directory, &mut entries)?;
+    gather(store, directory, 0, &mut entries)?;
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(entries)
 }
@@ -50,13 +53,14 @@ pub fn list<S: NodeStore>(store: &S, directory: &Hash) -> Result<Vec<TreeEntry>,
 pub(super) fn gather<S: NodeStore>(
     store: &S,
     hash: &Hash,
+    depth: usize,
     into: &mut Vec<TreeEntry>,
 ) -> Result<(), TreeError<S::Error>> {
-    match load(store, hash)? {
+    match load(store, hash, depth)? {
         TrieNode::Leaf(entries) => into.extend(entries),
         TrieNode::Branch(children) => {
             for child in children.iter().flatten() {
-                gather(store, &child.hash, into)?;
+                gather(store, &child.hash, depth + 1, into)?;
             }
         }
     }
@@ -74,7 +78,7 @@ fn update_at<S: NodeStore>(
     edits: Edits,
     depth: usize,
 ) -> Result<Child, TreeError<S::Error>> {
-    match load(store, hash)? {
+    match load(store, hash, depth)? {
         TrieNode::Leaf(entries) => {
             let mut merged: BTreeMap<String, TreeEntry> = entries.into_iter().map(|e| (e.name.clone(), e)).collect();
             for (name, edit) in edits {
@@ -108,13 +112,13 @@ fn close_branch<S: NodeStore>(
     children: Box<[Option<Child>; 16]>,
     depth: usize,
 ) -> Result<Child, TreeError<S::Error>> {
-    let count = children.iter().flatten().map(|c| c.count).sum();
+    let count = children.iter().flatten().fold(0u64, |sum, c| sum.saturating_add(c.count));
     if count > LEAF_ENTRIES as u64 {
         return Ok(Child { count, hash: save(store, &TrieNode::Branch(children))? });
     }
     let mut entries = Vec::new();
     for child in children.iter().flatten() {
-        gather(store, &child.hash, &mut entries)?;
+        gather(store, &child.hash, depth + 1, &mut entries)?;
     }
     entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     build(store, entries, depth)
