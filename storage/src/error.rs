@@ -81,8 +81,8 @@ pub enum StorageError {
         /// What does not fit.
         detail: String,
     },
-    /// The disk or the server's share of it is full. The state is as before the call.
-    #[error("the server's disk is full; free space in {data} and try again, nothing was lost")]
+    /// The disk or the server's share of it is full (or no longer takes writes). The state is as before the call.
+    #[error("the server cannot write, its disk or quota is full; free space in {data} and try again, nothing was lost")]
     DiskFull {
         /// The data directory.
         data: PathBuf,
@@ -143,7 +143,7 @@ impl StorageError {
     pub(crate) fn classify(self, data: &std::path::Path) -> StorageError {
         let full = match &self {
             StorageError::Io { source, .. } => is_full(source),
-            StorageError::Database(error) => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull),
+            StorageError::Database(error) => error.sqlite_error().is_some_and(is_database_full),
             StorageError::Blobs(error) => causes(&**error).any(|e| e.downcast_ref::<io::Error>().is_some_and(is_full)),
             _ => false,
         };
@@ -155,6 +155,11 @@ impl StorageError {
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// SQLite says FULL for ENOSPC only, and "error while writing" for a quota.
+fn is_database_full(error: &rusqlite::ffi::Error) -> bool {
+    error.code == rusqlite::ErrorCode::DiskFull || error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE
 }
 
 fn causes<'a>(

@@ -1,0 +1,127 @@
+//! The data directory: private, used by one server at a time.
+//!
+//! ```text
+//! <data>/lock           held while a server runs; holds its process id
+//! <data>/admin-token    the administrator's token, for clients of the same user on this machine
+//! <data>/metadata.db    SQLite, with -wal and -shm beside it
+//! <data>/blobs/ab/…     blobs over 32 KiB by hash
+//! <data>/staging/       outputs of runs in progress; cleared at each start
+//! ```
+
+use crate::StorageError;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The directory, locked as long as this lives.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl DataDir {
+    /// Makes the directory where it is missing, makes it private and locks it.
+    pub(crate) fn open(path: &Path) -> Result<DataDir, StorageError> {
+        make_dir(path)?;
+        fs::set_permissions(path, Permissions::from_mode(0o700))
+            .map_err(StorageError::io(format!("making {} private", path.display())))?;
+        let lock = lock(path)?;
+        let staging = path.join("staging");
+        match fs::remove_dir_all(&staging) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StorageError::io(format!("clearing {}", staging.display()))(error));
+            }
+            _ => make_dir(&staging)?,
+        }
+        Ok(DataDir { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join("metadata.db")
+    }
+
+    pub(crate) fn staging(&self) -> PathBuf {
+        self.path.join("staging")
+    }
+
+    pub(crate) fn admin_token_file(&self) -> PathBuf {
+        self.path.join("admin-token")
+    }
+
+    /// The administrator's token: read from its file, or made and made durable there.
+    pub(crate) fn admin_token(&self) -> Result<String, StorageError> {
+        let file = self.admin_token_file();
+        let failed = |error| StorageError::io(format!("reading or making {}", file.display()))(error);
+        match fs::read_to_string(&file) {
+            Ok(text) if is_token(text.trim()) => Ok(text.trim().to_owned()),
+            Ok(_) => Err(StorageError::Damaged(format!("{} is not a token: remove it to get a new one", file.display()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let token = new_token()?;
+                self.write_token(&token).map_err(failed)?;
+                Ok(token)
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// Whole or not at all, so that a crash leaves no half a token.
+    fn write_token(&self, token: &str) -> io::Result<()> {
+        let new = self.path.join("admin-token.new");
+        let _ = fs::remove_file(&new);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+        writeln!(file, "{token}")?;
+        file.sync_all()?;
+        fs::rename(&new, self.admin_token_file())?;
+        sync_dir(&self.path)
+    }
+}
+
+/// 256 random bits in hexadecimal digits.
+pub(crate) fn new_token() -> Result<String, StorageError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| StorageError::io("getting random numbers")(io::Error::other(error.to_string())))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn is_token(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn lock(data: &Path) -> Result<File, StorageError> {
+    let path = data.join("lock");
+    let failed = || StorageError::io(format!("locking {}", path.display()));
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut file = open.map_err(failed())?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+            let pid = if pid.is_empty() { "unknown".to_owned() } else { pid };
+            return Err(StorageError::Locked { data: data.to_owned(), pid });
+        }
+        Err(TryLockError::Error(error)) => return Err(failed()(error)),
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed())?;
+    Ok(file)
+}
+
+/// Makes a private directory, and those above it.
+pub(crate) fn make_dir(path: &Path) -> Result<(), StorageError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(StorageError::io(format!("making the directory {}", path.display())))
+}
+
+/// Makes a directory's entries durable.
+pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

@@ -1,0 +1,116 @@
+//! Entries: how they end, and what is known of them.
+
+use super::{Result, Store};
+use crate::sqlite::ending::{BasedOn, Prepared, end};
+use crate::sqlite::entries;
+use crate::{Commit, Committed, EntryDetail, EntryFilter, Event, Finish, Role, SMALL_BLOB, Scope, StorageError};
+use opship_record::entry::ClientId;
+use rusqlite::Connection;
+
+impl Store {
+    /// The entry with this key, if it has ended.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn entry(&self, scope: &Scope, client: &ClientId, sequence: u64) -> Result<Option<crate::StoredEntry>> {
+        self.0.database.read(|connection| entries::by_key(connection, scope.workspace, client, sequence))
+    }
+
+    /// The entry with this id, with all that is kept of it.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails or what is kept is damaged.
+    pub fn entry_by_id(&self, scope: &Scope, id: i64) -> Result<Option<EntryDetail>> {
+        self.0.database.read(|connection| entries::by_id(connection, scope.workspace, id))
+    }
+
+    /// Entries that ended, newest first.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn entries(&self, scope: &Scope, filter: &EntryFilter) -> Result<Vec<crate::StoredEntry>> {
+        self.0.database.read(|connection| entries::list(connection, scope.workspace, filter))
+    }
+
+    /// What happened after the event `after` (0: from the start), oldest first; at most 1,000.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn events(&self, scope: &Scope, after: i64, limit: usize) -> Result<Vec<Event>> {
+        self.0.database.read(|connection| entries::events(connection, scope.workspace, after, limit))
+    }
+
+    /// Ends an entry with a new version: checks its lists against the head of the moment (unless that is still the tree
+    /// it is based on), applies its changes, and writes version, nodes, small blobs, entry and pins in one
+    /// transaction. An entry without changes makes no version. Blocks until it is durable.
+    ///
+    /// # Errors
+    /// [`StorageError::Incomplete`] if a blob that it names is not in the workspace, [`StorageError::Unfit`] if its
+    /// changes contradict themselves or the tree they are based on, [`StorageError::DiskFull`]. Nothing was changed.
+    pub fn commit(&self, scope: &Scope, commit: Commit) -> Result<Committed> {
+        let work = self.committing(scope, commit)?;
+        self.0.database.write(work).inspect(|committed| self.tell(committed))
+    }
+
+    /// As [`Store::commit`], without blocking the thread while it waits.
+    ///
+    /// # Errors
+    /// As [`Store::commit`].
+    pub async fn commit_async(&self, scope: &Scope, commit: Commit) -> Result<Committed> {
+        let work = self.committing(scope, commit)?;
+        self.0.database.write_async(work).await.inspect(|committed| self.tell(committed))
+    }
+
+    /// Ends an entry without a version. The same rules hold for its key and blobs. Blocks until it is durable.
+    ///
+    /// # Errors
+    /// [`StorageError::Incomplete`], [`StorageError::DiskFull`]. Nothing was changed.
+    pub fn finish(&self, scope: &Scope, finish: Finish) -> Result<Committed> {
+        let work = self.finishing(scope, finish)?;
+        self.0.database.write(work).inspect(|committed| self.tell(committed))
+    }
+
+    /// As [`Store::finish`], without blocking the thread while it waits.
+    ///
+    /// # Errors
+    /// As [`Store::finish`].
+    pub async fn finish_async(&self, scope: &Scope, finish: Finish) -> Result<Committed> {
+        let work = self.finishing(scope, finish)?;
+        self.0.database.write_async(work).await.inspect(|committed| self.tell(committed))
+    }
+
+    fn committing(&self, scope: &Scope, commit: Commit) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
+        let Commit { envelope, body, lists, small_blobs, pinned, ending, based_on } = commit;
+        let head = Some(BasedOn(based_on));
+        self.ending(scope, Prepared::new(scope, envelope, &body, lists, small_blobs, pinned, ending, head))
+    }
+
+    fn finishing(&self, scope: &Scope, finish: Finish) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
+        let Finish { envelope, body, lists, small_blobs, pinned, ending } = finish;
+        self.ending(scope, Prepared::new(scope, envelope, &body, lists, small_blobs, pinned, ending, None))
+    }
+
+    fn ending(
+        &self,
+        scope: &Scope,
+        prepared: Result<Prepared>,
+    ) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
+        scope.needs(Role::Write)?;
+        let (prepared, nodes) = (prepared?, self.0.database.nodes.clone());
+        if let Some(length) = prepared.small_lengths().find(|length| *length > SMALL_BLOB) {
+            let detail = format!("{length} bytes are no small blob; store it before");
+            return Err(StorageError::Unfit { path: "small blobs".to_owned(), detail });
+        }
+        Ok(move |connection: &Connection| end(connection, &nodes, &prepared))
+    }
+
+    fn tell(&self, committed: &Committed) {
+        if let Committed::Done { entry, .. } = committed {
+            self.0.ended.send_if_modified(|last| {
+                let newer = entry.id > *last;
+                *last = entry.id.max(*last);
+                newer
+            });
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The store: opening it, and the calls, one file for each of their subjects.
+
+mod access;
+mod blobs;
+mod entries;
+mod modules;
+mod versions;
+
+use crate::blobs::Blobs;
+use crate::data_dir::DataDir;
+use crate::sqlite::{self, Database};
+use crate::{Staging, StorageError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::watch;
+
+type Result<T> = std::result::Result<T, StorageError>;
+
+/// Metadata and blobs in one data directory. Cloning gives another handle of the same store; it is closed, after what
+/// is queued has been done, when the last handle (also in a [`crate::TreeView`]) is dropped.
+#[derive(Clone)]
+pub struct Store(pub(crate) Arc<Inner>);
+
+/// What the handles share. Dropped in this order: the lock goes last.
+pub(crate) struct Inner {
+    pub(crate) database: Database,
+    pub(crate) blobs: Blobs,
+    ended: watch::Sender<i64>,
+    staging: Staging,
+    data: DataDir,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Store({})", self.0.data.path().display())
+    }
+}
+
+impl Store {
+    /// Opens the data directory, made (mode 0700, with an administrator's token) where it is missing. Blocks.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`] if another server uses it, [`StorageError::Newer`] if a newer opship has written it,
+    /// [`StorageError::Damaged`], [`StorageError::DiskFull`], [`StorageError::Io`].
+    pub fn open(data: &Path) -> Result<Store> {
+        open(data).map_err(|error| error.classify(data))
+    }
+
+    /// Where the administrator's token is: one line, readable by the user of the server only.
+    pub fn admin_token_file(&self) -> PathBuf {
+        self.0.data.admin_token_file()
+    }
+
+    /// Where replays put large outputs.
+    pub fn staging(&self) -> Staging {
+        self.0.staging.clone()
+    }
+
+    /// Tells whenever an entry of any workspace has ended: the id of the one that ended last. What it was,
+    /// [`Store::events`] says to whom may know.
+    pub fn watch(&self) -> watch::Receiver<i64> {
+        self.0.ended.subscribe()
+    }
+}
+
+fn open(data: &Path) -> Result<Store> {
+    let started = SystemTime::now();
+    let data = DataDir::open(data)?;
+    let database = Database::open(&data.database(), data.path())?;
+    let token = access::token_hash(&data.admin_token()?);
+    database.write(move |connection| sqlite::access::set_admin_token(connection, &token))?;
+    let last = database.read(sqlite::entries::last_id)?;
+    let blobs = Blobs::open(data.path())?;
+    let root = blobs.root().to_owned();
+    // Beside the first requests: with many blobs it takes a while, and nothing depends on it.
+    std::thread::Builder::new()
+        .name("leftovers".to_owned())
+        .spawn(move || Blobs::remove_leftovers(&root, started))
+        .map_err(StorageError::io("starting a thread"))?;
+    let staging = Staging::new(data.staging());
+    Ok(Store(Arc::new(Inner { database, blobs, ended: watch::Sender::new(last), staging, data })))
+}

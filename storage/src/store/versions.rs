@@ -1,0 +1,95 @@
+//! Versions and trees.
+
+use super::{Result, Store};
+use crate::sqlite::nodes::{ReadNodes, Upload};
+use crate::sqlite::{nodes, versions};
+use crate::{Role, Scope, StorageError, TreeView};
+use opship_record::node::Node;
+use opship_record::version::Version;
+use opship_record::{Hash, TreePath, tree};
+
+impl Store {
+    /// The newest version.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn head(&self, scope: &Scope) -> Result<Version> {
+        self.0.database.read(|connection| versions::head(connection, scope.workspace))
+    }
+
+    /// The version of this number.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn version(&self, scope: &Scope, number: u64) -> Result<Option<Version>> {
+        self.0.database.read(|connection| versions::by_number(connection, scope.workspace, number))
+    }
+
+    /// The version of this id.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn version_by_id(&self, scope: &Scope, id: &Hash) -> Result<Option<Version>> {
+        self.0.database.read(|connection| versions::by_id(connection, scope.workspace, id))
+    }
+
+    /// Versions with numbers below `before`, newest first; at most 1,000.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn versions(&self, scope: &Scope, before: Option<u64>, limit: usize) -> Result<Vec<Version>> {
+        self.0.database.read(|connection| versions::list(connection, scope.workspace, before, limit))
+    }
+
+    /// The tree with this root, if a version of the workspace has it or it was uploaded through the workspace.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn tree(&self, scope: &Scope, root: &Hash) -> Result<Option<TreeView>> {
+        let visible = self.0.database.read(|connection| {
+            Ok(versions::has_root(connection, scope.workspace, root)?
+                || nodes::is_visible(connection, scope.workspace, root)?)
+        })?;
+        Ok(visible.then(|| TreeView::new(self.0.clone(), scope.clone(), *root)))
+    }
+
+    /// Calls `found(path, in from, in to)` for each path whose entry differs between two trees, parents before what
+    /// lies below them.
+    ///
+    /// # Errors
+    /// [`StorageError::NotFound`] for a tree that is not visible, and whatever `found` returns.
+    pub fn diff(
+        &self,
+        scope: &Scope,
+        from: &Hash,
+        to: &Hash,
+        found: &mut dyn FnMut(&TreePath, Option<&Node>, Option<&Node>) -> Result<()>,
+    ) -> Result<()> {
+        for root in [from, to] {
+            if self.tree(scope, root)?.is_none() {
+                return Err(StorageError::not_found("tree", root.to_string()));
+            }
+        }
+        tree::diff(&ReadNodes(&self.0.database), from, to, found)
+    }
+
+    /// Stores an uploaded tree (a mount): its nodes, children first, the root last. Nodes and blobs that they refer to
+    /// must be in the upload or have come through the workspace before.
+    ///
+    /// # Errors
+    /// [`StorageError::Incomplete`] names what is missing; [`StorageError::Unfit`] for bytes that are no node.
+    pub fn put_tree(&self, scope: &Scope, nodes: Vec<Vec<u8>>) -> Result<Hash> {
+        scope.needs(Role::Write)?;
+        let upload = Upload::check(nodes)?;
+        let workspace = scope.workspace;
+        self.0.database.write(move |connection| nodes::store_upload(connection, workspace, &upload))
+    }
+
+    /// Was this tree uploaded through the workspace, with all that is below it?
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn has_tree(&self, scope: &Scope, hash: &Hash) -> Result<bool> {
+        self.0.database.read(|connection| nodes::is_visible(connection, scope.workspace, hash))
+    }
+}

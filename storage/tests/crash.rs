@@ -1,0 +1,2 @@
+//! Kills at fail points.
+fn main() {}
