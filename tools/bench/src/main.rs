@@ -1,2 +1,3 @@
 //! .
+#![forbid(unsafe_code)]
 fn main() {}
