@@ -59,7 +59,10 @@ impl Context {
     pub(crate) fn cargo(&self) -> Command {
         let mut command = process::clean(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(&self.root);
-        command.env("CARGO_TARGET_DIR", &self.target);
+        // Only where it was set, so that build scripts that watch it see what plain cargo shows them.
+        if env::var_os("CARGO_TARGET_DIR").is_some() {
+            command.env("CARGO_TARGET_DIR", &self.target);
+        }
         command
     }
 
