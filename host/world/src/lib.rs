@@ -6,12 +6,26 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod body;
+mod calls;
+mod clock;
+mod descriptors;
+mod effects;
 mod errno;
+mod inode;
+pub mod limits;
+mod memory;
+mod memory_tree;
+mod observe;
 mod outcome;
+mod resolve;
 mod source;
+mod step;
+mod tree;
 mod world;
 
 pub use errno::{Errno, Fault, Trap};
+pub use memory_tree::MemoryTree;
 pub use outcome::{Outcome, Produced, ProducedBody, hash_content, read_fully_at};
 pub use source::{FileContent, MemoryContent, SourceError, SourceNode, Spill, SpillFile, TreeSource};
 pub use world::{Budget, World, WorldConfig};

@@ -1,8 +1,15 @@
 //! A world: made from a plan and a tree, used by one run, and turned into what the run did.
 
-use crate::{Fault, FileContent, Outcome, Spill, Trap, TreeSource};
+use crate::body::{Body, Store};
+use crate::clock::{Clock, Random};
+use crate::descriptors::{Descriptor, Descriptors, Handle, Output};
+use crate::effects::Effects;
+use crate::inode::InodeId;
+use crate::tree::Tree;
+use crate::{Fault, FileContent, Outcome, Spill, TreeSource};
 use opship_record::Hash;
 use opship_record::plan::Plan;
+use opship_record::record::{Lists, StepStreams};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -39,47 +46,125 @@ impl Default for Budget {
 }
 
 /// Everything that a module sees while it runs.
+///
+/// Descriptor 3 is the root, preopened as `/`; where the step has another current directory, 4 is that one, preopened as
+/// `.`, and then one for each mount. wasi-libc (and with it Rust's standard library) takes both `/` and `.` as the
+/// empty prefix and uses the one that comes last: relative names mean the current directory, as in a shell, and so do
+/// absolute names, but for those below a mount. From the current directory `..` therefore leads up to the root. Go
+/// takes absolute names from `/` and puts `PWD` before relative ones, so `PWD` is set where the current directory is not
+/// the root.
 pub struct World {
-    config: WorldConfig,
+    pub(crate) plan: Plan,
+    pub(crate) stdin_blobs: BTreeMap<Hash, Arc<dyn FileContent>>,
+    pub(crate) mounts: BTreeMap<Hash, Arc<dyn TreeSource>>,
+    pub(crate) tree: Tree,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    /// Standard output and standard error of each step begun.
+    pub(crate) streams: Vec<(Body, Body)>,
+    /// Arguments of the step, each with its NUL.
+    pub(crate) arguments: Vec<Vec<u8>>,
+    /// Environment of the step, each `NAME=value` with its NUL.
+    pub(crate) environment: Vec<Vec<u8>>,
+    pub(crate) progress: Option<(u64, u64)>,
+    exits: Vec<u32>,
 }
 
 impl World {
     /// Makes a world.
     ///
     /// # Errors
-    /// [`Fault::Record`] if the plan is not valid, [`Fault::Refused`] if something that it names was not supplied.
+    /// [`Fault::Record`] if the plan is not valid, [`Fault::Source`] if the root cannot be read.
     pub fn new(config: WorldConfig) -> Result<World, Fault> {
         config.plan.validate()?;
-        Ok(World { config })
+        let store = Store::new(config.spill, config.budget.produced_bytes);
+        Ok(World {
+            tree: Tree::new(config.source, store, config.budget.inodes)?,
+            descriptors: Descriptors::default(),
+            clock: Clock::new(config.plan.clock_start),
+            random: Random::new(&config.plan.seed),
+            streams: Vec::new(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            progress: None,
+            exits: Vec::new(),
+            plan: config.plan,
+            stdin_blobs: config.stdin_blobs,
+            mounts: config.mounts,
+        })
     }
-    /// Begins a step: arguments, environment, current directory, standard streams and preopens are those of the plan.
+
+    /// Ends a step: closes its descriptors and takes its mounts away.
     ///
     /// # Errors
-    /// [`Fault`] if the step does not fit the tree.
-    pub fn begin_step(&mut self, index: usize) -> Result<(), Fault> { let _ = (&self.config, index); Ok(()) }
-    /// Ends a step.
-    ///
-    /// # Errors
-    /// [`Fault`].
-    pub fn end_step(&mut self, exit: u32) -> Result<(), Fault> { let _ = exit; Ok(()) }
+    /// None today; a fault would end the run.
+    pub fn end_step(&mut self, exit: u32) -> Result<(), Fault> {
+        let open: Vec<Descriptor> = self.descriptors.drain().collect();
+        for descriptor in open {
+            self.closed(&descriptor);
+        }
+        self.tree.unmount_all();
+        self.exits.push(exit);
+        Ok(())
+    }
+
     /// What the run did.
     ///
     /// # Errors
-    /// [`Fault`].
-    pub fn finish(self) -> Result<Outcome, Fault> { Err(Fault::Refused { detail: String::new() }) }
-    /// What the guest last said about its progress: done and total, in units of its own.
-    pub fn progress(&self) -> Option<(u64, u64)> { None }
-}
+    /// [`Fault`] if the source or the disk fails, or if what was done cannot be recorded (paths that became too long).
+    pub fn finish(self) -> Result<Outcome, Fault> {
+        let mut tree = self.tree;
+        let effects = Effects::of(&mut tree)?;
+        let observations = tree.observations.finish(&*tree.source)?;
+        let streams = self
+            .streams
+            .into_iter()
+            .map(|(stdout, stderr)| Ok((stdout.finish()?, stderr.finish()?)))
+            .collect::<Result<Vec<_>, Fault>>()?;
+        let digests = streams.iter().map(|(stdout, stderr)| StepStreams {
+            stdout_length: stdout.length,
+            stdout: stdout.hash,
+            stderr_length: stderr.length,
+            stderr: stderr.hash,
+        });
+        let lists = Lists { observations, changes: effects.changes, streams: digests.collect(), exits: self.exits };
+        Ok(Outcome { lists, files: effects.files, streams })
+    }
 
-macro_rules! stubs {
-    ($(($module:literal, $name:literal, $method:ident, ($($argument:ident: $type:ty),*));)*) => {
-        impl World { $(
-            #[allow(clippy::too_many_arguments, missing_docs)]
-            pub fn $method(&mut self, memory: &mut [u8], $($argument: $type),*) -> Result<(), Trap> {
-                let _ = (memory, $($argument),*);
-                Err(Trap::Errno(crate::Errno::Nosys))
-            }
-        )* }
-    };
+    /// What the guest last said about its progress: done and total, in units of its own.
+    pub fn progress(&self) -> Option<(u64, u64)> {
+        self.progress
+    }
+
+    /// Appends to the step's standard output or standard error.
+    pub(crate) fn append_stream(&mut self, output: Output, data: &[u8]) -> Result<(), Fault> {
+        let Some((stdout, stderr)) = self.streams.last_mut() else { return Ok(()) };
+        let body = if matches!(output, Output::Stderr) { stderr } else { stdout };
+        body.write_at(&mut self.tree.store, body.length(), data)
+    }
+
+    /// Opens a descriptor and counts it at its inode.
+    pub(crate) fn open(&mut self, handle: Handle, flags: u16, read: bool, write: bool) -> Result<u32, crate::Trap> {
+        let descriptor = Descriptor { handle, flags, read, write };
+        let inode = descriptor.inode();
+        let fd = self.descriptors.insert(descriptor)?;
+        if let Some(id) = inode {
+            self.tree.inode_mut(id).opens += 1;
+        }
+        Ok(fd)
+    }
+
+    /// Forgets a descriptor that was taken out of the table.
+    pub(crate) fn closed(&mut self, descriptor: &Descriptor) {
+        if let Some(id) = descriptor.inode() {
+            self.close_inode(id);
+        }
+    }
+
+    fn close_inode(&mut self, id: InodeId) {
+        let inode = self.tree.inode_mut(id);
+        inode.opens = inode.opens.saturating_sub(1);
+        self.tree.drop_unused(id);
+    }
 }
-crate::for_each_import!(stubs);

@@ -1,0 +1,118 @@
+//! What a run has seen of the tree before it.
+
+use crate::{Fault, FileContent, SourceNode, TreeSource};
+use opship_record::TreePath;
+use opship_record::node::Kind;
+use opship_record::observation::{Observation, listing_digest};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What was seen of one path that exists.
+#[derive(Default)]
+struct Seen {
+    content: Option<Arc<dyn FileContent>>,
+    metadata: bool,
+    listing: bool,
+    target: bool,
+}
+
+impl Seen {
+    fn is_existence_only(&self) -> bool {
+        self.content.is_none() && !self.metadata && !self.listing && !self.target
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Observations {
+    present: BTreeMap<TreePath, Seen>,
+    absent: BTreeMap<TreePath, (TreePath, Kind)>,
+}
+
+impl Observations {
+    /// It is there. Of the root nobody needs to be told.
+    pub(crate) fn exists(&mut self, path: &TreePath) {
+        if !path.is_root() && !self.present.contains_key(path) {
+            self.present.insert(path.clone(), Seen::default());
+        }
+    }
+
+    pub(crate) fn content(&mut self, path: &TreePath, content: &Arc<dyn FileContent>) {
+        self.present.entry(path.clone()).or_default().content = Some(Arc::clone(content));
+    }
+
+    pub(crate) fn metadata(&mut self, path: &TreePath) {
+        self.present.entry(path.clone()).or_default().metadata = true;
+    }
+
+    pub(crate) fn listing(&mut self, path: &TreePath) {
+        self.present.entry(path.clone()).or_default().listing = true;
+    }
+
+    pub(crate) fn target(&mut self, path: &TreePath) {
+        self.present.entry(path.clone()).or_default().target = true;
+    }
+
+    pub(crate) fn absent(&mut self, path: TreePath, missing: TreePath, above: Kind) {
+        self.absent.entry(path).or_insert((missing, above));
+    }
+
+    /// The canonical list: sorted, each item once. That something exists is left out where another item of its path, or
+    /// one below it, says so.
+    pub(crate) fn finish(&self, source: &dyn TreeSource) -> Result<Vec<Observation>, Fault> {
+        let mut list = Vec::new();
+        for (path, seen) in &self.present {
+            let Some(node) = source.stat(path)? else { continue };
+            if seen.is_existence_only() {
+                if !self.is_implied(path) {
+                    list.push(Observation::Exists { path: path.clone(), kind: node.kind() });
+                }
+                continue;
+            }
+            if let Some(content) = &seen.content {
+                list.push(Observation::Content { path: path.clone(), hash: content.hash()? });
+            }
+            if seen.metadata {
+                list.push(metadata(path, &node));
+            }
+            if seen.listing {
+                list.push(listing(path, source)?);
+            }
+            if let (true, SourceNode::Symlink { target, .. }) = (seen.target, node) {
+                list.push(Observation::LinkTarget { path: path.clone(), target });
+            }
+        }
+        list.extend(self.absent.iter().map(|(path, (missing, above))| Observation::Absent {
+            path: path.clone(),
+            missing: missing.clone(),
+            above: *above,
+        }));
+        list.sort_unstable();
+        Ok(list)
+    }
+
+    fn is_implied(&self, path: &TreePath) -> bool {
+        let Ok(first_below) = TreePath::new(format!("{}/\u{1}", path.as_str())) else { return false };
+        let is_below = |other: &TreePath| other != path && other.starts_with(path);
+        self.present.range(&first_below..).next().is_some_and(|(other, _)| is_below(other))
+            || self
+                .absent
+                .range(&first_below..)
+                .take_while(|(other, _)| is_below(other))
+                .any(|(_, (missing, _))| is_below(missing))
+    }
+}
+
+fn metadata(path: &TreePath, node: &SourceNode) -> Observation {
+    let (mode, mtime, size) = match node {
+        SourceNode::File { mode, mtime, length } => (*mode, *mtime, *length),
+        SourceNode::Directory { mode } => (*mode, 0, 0),
+        SourceNode::Symlink { mtime, target } => (0o777, *mtime, target.len() as u64),
+    };
+    Observation::Metadata { path: path.clone(), kind: node.kind(), mode, mtime, size }
+}
+
+fn listing(path: &TreePath, source: &dyn TreeSource) -> Result<Observation, Fault> {
+    let entries = source.list(path)?;
+    let digest = listing_digest(entries.iter().map(|(name, kind)| (name.as_str(), *kind)));
+    Ok(Observation::Listing { path: path.clone(), digest })
+}
