@@ -277,7 +277,7 @@ fn content() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn round_trips_in_both_directions(
         members in prop::collection::vec((content(), 1..10u8), 1..4),
