@@ -23,6 +23,8 @@ pub(crate) fn config() -> Config {
         .epoch_interruption(true)
         .consume_fuel(false)
         .max_wasm_stack(MAX_WASM_STACK)
+        // Not used, but wasmtime wants it no smaller.
+        .async_stack_size(MAX_WASM_STACK)
         .collector(Collector::DeferredReferenceCounting)
         .wasm_backtrace_max_frames(NonZeroUsize::new(64));
     config
