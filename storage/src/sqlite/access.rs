@@ -11,6 +11,12 @@ use std::collections::BTreeMap;
 /// The name of the principal that the token in the data directory belongs to.
 const ADMIN: &str = "admin";
 
+/// Is this the only token that is held for the administrator's file?
+pub(crate) fn has_admin_token(connection: &Connection, token: &Hash) -> Result<bool> {
+    let sql = "SELECT count(*), coalesce(sum(hash = ?1), 0) FROM token WHERE from_file";
+    Ok(connection.query_row(sql, [token.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))? == (1i64, 1i64))
+}
+
 /// Makes the administrator's token the one with this hash, and no other one from the file.
 pub(crate) fn set_admin_token(connection: &Connection, token: &Hash) -> Result<()> {
     connection.execute(

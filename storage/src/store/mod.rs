@@ -69,7 +69,9 @@ fn open(data: &Path) -> Result<Store> {
     let data = DataDir::open(data)?;
     let database = Database::open(&data.database(), data.path())?;
     let token = access::token_hash(&data.admin_token()?);
-    database.write(move |connection| sqlite::access::set_admin_token(connection, &token))?;
+    if !database.read(|connection| sqlite::access::has_admin_token(connection, &token))? {
+        database.write(move |connection| sqlite::access::set_admin_token(connection, &token))?;
+    }
     let last = database.read(sqlite::entries::last_id)?;
     let blobs = Blobs::open(data.path())?;
     let root = blobs.root().to_owned();

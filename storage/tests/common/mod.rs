@@ -1,5 +1,5 @@
 //! What the tests of the store share.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use opship_record::answer::Verdict;
 use opship_record::effect::{After, Before, Change};
@@ -54,7 +54,7 @@ pub fn file(content: &[u8]) -> After {
 /// A value entry of `changes` with the contents beside it.
 pub fn commit(sequence: u64, changes: Vec<Change>, contents: &[&[u8]]) -> Commit {
     let body = Body::Value(Value::new(&changes));
-    let envelope = Entry::new(client(1), sequence, body.clone(), Vec::new(), None, Vec::new()).envelope;
+    let envelope = Entry::new(client(1), sequence, &[], body.clone(), Vec::new()).envelope;
     Commit {
         envelope,
         body,
