@@ -61,15 +61,16 @@ fn run_steps(context: &Context, args: &[String], modules: Option<&Path>) {
 }
 
 /// nextest where it is installed (a process for each test, so that one that hangs or crashes ends
-/// alone), otherwise cargo's own runner.
+/// alone), otherwise cargo's own runner. Of a workspace without a root package both take every
+/// package, unless further arguments name one.
 fn tests(context: &Context, mut command: Command) -> Command {
     if process::find("cargo-nextest").is_some() {
-        command.args(["nextest", "run", "--locked", "--workspace"]);
+        command.args(["nextest", "run", "--locked"]);
         let config = context.root.join(".config/nextest.toml");
         command.arg("--config-file").arg(config);
         return command;
     }
-    command.args(["test", "--locked", "--workspace", "--no-fail-fast"]);
+    command.args(["test", "--locked", "--no-fail-fast"]);
     command.args(["--lib", "--bins", "--tests", "--examples"]);
     command
 }
