@@ -1,1 +1,140 @@
-//! .
+//! Help for end-to-end tests: a place of its own for each test, real servers and real `opship` processes in it.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on stops here")]
+
+mod guests;
+mod server;
+mod tree;
+
+pub use guests::{guest, python_module};
+pub use server::Server;
+pub use tree::{assert_same_tree, snapshot};
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A place for one test: home folder, caches, data, working copies; all removed at the end.
+#[derive(Debug)]
+pub struct Place {
+    folder: tempfile::TempDir,
+    binary: PathBuf,
+}
+
+/// What a command printed, and its exit code.
+#[derive(Debug)]
+pub struct Printed {
+    /// Standard output.
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+    /// The exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+}
+
+impl Place {
+    /// A place in which the ordinary binary runs.
+    pub fn new() -> Place {
+        Place::with_binary("debug/opship")
+    }
+
+    /// A place in which the binary with fail points runs.
+    pub fn with_fail_points() -> Place {
+        Place::with_binary("failpoints/opship")
+    }
+
+    fn with_binary(below_target: &str) -> Place {
+        let binary = target_folder().join(below_target);
+        assert!(binary.is_file(), "{} is missing: run the tests by 'cargo xtask test'", binary.display());
+        Place { folder: tempfile::tempdir().unwrap(), binary }
+    }
+
+    /// A path in the place.
+    pub fn path(&self, below: impl AsRef<Path>) -> PathBuf {
+        self.folder.path().join(below)
+    }
+
+    /// Makes a folder in the place.
+    pub fn folder(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    /// A command that runs `opship` in `directory`, seeing nothing of the real user.
+    pub fn command(&self, directory: &Path) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.current_dir(directory).stdin(Stdio::null());
+        for variable in ["OPSHIP_TOKEN", "OPSHIP_SERVER", "OPSHIP_DATA", "OPSHIP_LISTEN", "OPSHIP_FAILPOINT"] {
+            command.env_remove(variable);
+        }
+        command.env("HOME", self.folder("home"));
+        command.env("XDG_STATE_HOME", self.folder("home/state"));
+        command.env("XDG_CACHE_HOME", self.folder("home/cache"));
+        command.env("XDG_DATA_HOME", self.folder("home/data"));
+        command.env("XDG_CONFIG_HOME", self.folder("home/config"));
+        command
+    }
+
+    /// Runs `opship` in `directory` and gives what it printed.
+    pub fn run(&self, directory: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Printed {
+        self.command(directory).args(arguments).output().unwrap().into()
+    }
+
+    /// Runs `opship`, which must succeed, and gives its standard output.
+    pub fn ok(&self, directory: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> String {
+        let arguments: Vec<_> = arguments.into_iter().map(|a| a.as_ref().to_owned()).collect();
+        let printed = self.run(directory, &arguments);
+        assert_eq!(printed.code, Some(0), "opship {arguments:?}: {printed}");
+        String::from_utf8_lossy(&printed.stdout).into_owned()
+    }
+
+    /// Runs `opship --json`, which must succeed, and gives what it printed.
+    pub fn json(&self, directory: &Path, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> serde_json::Value {
+        let mut all = vec![OsStr::new("--json").to_owned()];
+        all.extend(arguments.into_iter().map(|a| a.as_ref().to_owned()));
+        let text = self.ok(directory, &all);
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("opship {all:?} printed no JSON ({error}): {text}"))
+    }
+
+    /// A working copy of `workspace` in a folder of that name, made by `init`.
+    pub fn init(&self, server: &Server, folder: &str, workspace: &str) -> PathBuf {
+        let path = self.folder(folder);
+        self.ok(&path, ["init", "--server", &server.url(), "--workspace", workspace]);
+        path
+    }
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place::new()
+    }
+}
+
+impl From<Output> for Printed {
+    fn from(output: Output) -> Printed {
+        Printed { stdout: output.stdout, stderr: output.stderr, code: output.status.code() }
+    }
+}
+
+impl std::fmt::Display for Printed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (out, err) = (String::from_utf8_lossy(&self.stdout), String::from_utf8_lossy(&self.stderr));
+        write!(f, "exit code {:?}\nstdout: {out}\nstderr: {err}", self.code)
+    }
+}
+
+/// The verdicts of all entries of a working copy, oldest first.
+pub fn verdicts(place: &Place, directory: &Path) -> Vec<String> {
+    let log = place.json(directory, ["log", "-n", "100000"]);
+    let mut entries: Vec<_> = log["entries"].as_array().unwrap().clone();
+    entries.sort_by_key(|entry| entry["sequence"].as_u64().unwrap());
+    entries.iter().map(|entry| entry["verdict"].as_str().unwrap_or("pending").to_owned()).collect()
+}
+
+/// Cargo's target folder, which this test was built in.
+pub fn target_folder() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    // <target>/<profile>/deps/<test>
+    test.ancestors().nth(3).unwrap().to_owned()
+}

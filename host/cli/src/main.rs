@@ -1,2 +1,48 @@
-//! .
-fn main() {}
+//! opship: the command line, and the server behind `opship serve`.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod output;
+mod standard;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    // The compile child locks itself down and speaks over its pipes only: nothing else of this program may run in it.
+    if arguments.get(1).is_some_and(|argument| argument == "__compile") {
+        return opship_engine::compile_child_main();
+    }
+    let running_a_module = arguments.iter().skip(1).any(|argument| argument == "run");
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return match error.exit_code() {
+                0 => ExitCode::SUCCESS,
+                // A module's own exit codes must not be mistaken for opship's (as `env` does it).
+                _ if running_a_module => ExitCode::from(output::FAILURE),
+                code => ExitCode::from(u8::try_from(code).unwrap_or(2)),
+            };
+        }
+    };
+    if let Some(directory) = &cli.directory
+        && let Err(error) = std::env::set_current_dir(directory)
+    {
+        output::error(&format!("cannot work in '{}': {error}", directory.display()));
+        return ExitCode::from(output::FAILURE);
+    }
+    start_log(matches!(cli.command, Command::Serve(_)));
+    commands::dispatch(cli)
+}
+
+/// Logs go to standard error: warnings for clients, more for a server; `OPSHIP_LOG` changes it.
+fn start_log(server: bool) {
+    let default = if server { "info" } else { "warn" };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("OPSHIP_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

@@ -1,0 +1,195 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Keeps folders in sync over slow links by shipping the operation, not its result.
+#[derive(Debug, Parser)]
+#[command(name = "opship", version, about, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Work as if started in DIR
+    #[arg(short = 'C', global = true, value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a server
+    Serve(Serve),
+    /// Make a folder a working copy of a workspace; the workspace is made if the server has none of that name
+    Init(Init),
+    /// Get a workspace into a new folder
+    Clone(Clone),
+    /// Make a working copy an ordinary folder again; its files stay
+    Leave(Leave),
+    /// Run a module on the working copy and record the operation
+    Run(Run),
+    /// Show what changed since the last recorded state, and what waits to be shipped
+    Status(Status),
+    /// Ship what waits, then get what others did
+    Sync(Sync),
+    /// List the entries of this working copy
+    Log(Log),
+    /// Show one entry: what it ran, saw and did, and how it ended
+    Show(Show),
+    /// Tell which entry made a path, how it travelled and why
+    Why(Why),
+    /// Register, list and remove modules
+    #[command(subcommand)]
+    Module(Module),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Compile a module in a locked-down process (opship starts this itself)
+    #[command(name = "__compile", hide = true)]
+    Compile,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Folder for the server's data [default: ~/.local/share/opship]
+    #[arg(long, value_name = "DIR", env = "OPSHIP_DATA")]
+    pub(crate) data: Option<PathBuf>,
+    /// Address to listen on
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7420", env = "OPSHIP_LISTEN")]
+    pub(crate) listen: SocketAddr,
+    /// Never replay: everything is shipped by value
+    #[arg(long)]
+    pub(crate) no_replay: bool,
+    /// Replays at once [default: the number of processors]
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<usize>,
+    /// Longest time that a replay may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) replay_limit: u64,
+    /// Listen beyond loopback although the connection is not encrypted
+    #[arg(long)]
+    pub(crate) insecure: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// The folder
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// The server's address
+    #[arg(long, value_name = "URL", env = "OPSHIP_SERVER", default_value = "http://127.0.0.1:7420")]
+    pub(crate) server: String,
+    /// The workspace's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) workspace: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Clone {
+    /// The server's address and the workspace's name: http://host:port/NAME
+    #[arg(value_name = "URL/NAME")]
+    pub(crate) source: String,
+    /// The folder to make [default: the workspace's name]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Leave {
+    /// Leave although entries wait to be shipped; they are lost, the files stay
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// A registered module's name, or a .wasm file (a WASI preview 1 command)
+    pub(crate) module: OsString,
+    /// Give the module an environment variable; it sees no other but LANG and TZ
+    #[arg(long = "env", value_name = "K=V")]
+    pub(crate) environment: Vec<OsString>,
+    /// Read standard input from a file ('-': this command's own)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stdin: Option<OsString>,
+    /// Write standard output to a workspace file, as an effect of the operation
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    pub(crate) output: Option<OsString>,
+    /// First argument that the module sees [default: the module's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) argv0: Option<OsString>,
+    /// Arguments for the module, after '--'
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Status {}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sync {
+    /// Show every entry, also those that need no attention
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Only say what would be shipped, and how
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    /// At most N entries, newest first
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 30)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    /// The entry's number
+    pub(crate) entry: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    /// The path
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Module {
+    /// Register a module under a name
+    Add {
+        /// The .wasm file
+        file: PathBuf,
+        /// The name
+        #[arg(long)]
+        name: String,
+        /// A folder that the module finds read-only at a path
+        #[arg(long = "mount", value_name = "/PATH=DIR")]
+        mounts: Vec<OsString>,
+        /// First argument that the module sees [default: its name]
+        #[arg(long, value_name = "NAME")]
+        argv0: Option<String>,
+    },
+    /// List the modules that can be named here
+    List,
+    /// Show one module: hash, size, mounts, imports
+    Show {
+        /// The name
+        name: String,
+    },
+    /// Remove a module's name; entries that used it stay
+    Remove {
+        /// The name
+        name: String,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+}

@@ -1,0 +1,97 @@
+//! Entries of the log for people and as JSON.
+
+use crate::output::{bytes, printable};
+use opship_client::LogEntry;
+use opship_record::answer::{Answer, Difference, Reason};
+use opship_record::entry::BodyKind;
+use serde_json::{Value, json};
+
+/// `operation` or `value`.
+pub(super) fn kind(kind: BodyKind) -> &'static str {
+    match kind {
+        BodyKind::Operation => "operation",
+        BodyKind::Value => "value",
+    }
+}
+
+/// How an entry stands, in a word.
+pub(super) fn standing(entry: &LogEntry) -> &'static str {
+    match entry.verdict() {
+        Some(verdict) => verdict.name(),
+        None if entry.is_parked() => "parked",
+        None => entry.state.name(),
+    }
+}
+
+/// The reason why an entry is not `matched`.
+pub(super) fn reason(entry: &LogEntry) -> Option<Reason> {
+    entry.answer.as_ref().and_then(|answer| answer.reason)
+}
+
+/// An entry as JSON.
+pub(super) fn as_json(entry: &LogEntry) -> Value {
+    let answer = entry.answer.as_ref();
+    json!({
+        "number": entry.number,
+        "sequence": entry.sequence,
+        "client": entry.client.to_string(),
+        "kind": kind(entry.kind),
+        "command": entry.command,
+        "state": entry.state.name(),
+        "verdict": entry.verdict().map(|verdict| verdict.name()),
+        "reason": reason(entry).map(Reason::name),
+        "detail": answer.and_then(|answer| answer.detail.clone()),
+        "version": answer.and_then(|answer| answer.version),
+        "parked": entry.is_parked(),
+        "waits": entry.waits,
+        "sent": entry.sent_bytes,
+        "received": entry.received_bytes,
+        "value_bytes": entry.value_bytes,
+        "replay_micros": answer.and_then(|answer| answer.replay_micros),
+        "report": answer.and_then(report).unwrap_or_default(),
+        "created": entry.created,
+        "ended": entry.ended,
+    })
+}
+
+fn report(answer: &Answer) -> Option<Vec<Value>> {
+    Some(answer.report.as_ref()?.iter().map(difference_json).collect())
+}
+
+fn difference_json(difference: &Difference) -> Value {
+    json!({
+        "aspect": difference.aspect.name(),
+        "path": difference.path.as_ref().map(|path| path.as_str()),
+        "step": difference.step,
+        "recorded": difference.recorded.map(|hash| hash.to_string()),
+        "replayed": difference.replayed.map(|hash| hash.to_string()),
+        "recorded_length": difference.recorded_length,
+        "replayed_length": difference.replayed_length,
+        "offset": difference.offset,
+    })
+}
+
+/// One difference between record and replay, in words.
+pub(super) fn difference(difference: &Difference) -> String {
+    let at = match (&difference.path, difference.step) {
+        (Some(path), _) => path.to_string(),
+        (None, Some(step)) => format!("step {}", step + 1),
+        (None, None) => String::new(),
+    };
+    let hash = |hash: &Option<opship_record::Hash>| hash.map_or("nothing".to_owned(), |hash| hash.short());
+    let length = |length: Option<u64>| length.map(|length| format!(" ({length})")).unwrap_or_default();
+    let offset = difference.offset.map(|offset| format!(", first at byte {offset}")).unwrap_or_default();
+    printable(&format!(
+        "{at}: {} differs: recorded {}{}, replayed {}{}{offset}",
+        difference.aspect.name(),
+        hash(&difference.recorded),
+        length(difference.recorded_length),
+        hash(&difference.replayed),
+        length(difference.replayed_length),
+    ))
+}
+
+/// Both directions in one cell.
+pub(super) fn traffic(sent: u64, received: u64) -> String {
+    format!("{} / {}", bytes(sent), bytes(received))
+}

@@ -1,0 +1,155 @@
+//! `opship log`, `show` and `why`.
+
+use super::{entries, here};
+use crate::args::{Log, Show, Why};
+use crate::output;
+use opship_client::{ClientError, LogEntry, WorkingCopy};
+use opship_record::TreePath;
+use opship_record::answer::Reason;
+use opship_record::effect::{After, Change};
+use opship_record::entry::{Body, BodyKind};
+use opship_record::observation::Observation;
+use opship_record::record::Lists;
+use serde_json::json;
+use std::path::Path;
+
+pub(super) fn log(arguments: &Log, json: bool) -> Result<(), ClientError> {
+    let found = here()?.entries(None, arguments.limit)?;
+    if json {
+        output::json(&json!({ "entries": found.iter().map(entries::as_json).collect::<Vec<_>>() }));
+        return Ok(());
+    }
+    let heading = ["#", "kind", "verdict", "reason", "sent / received", "entry"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    rows.extend(found.iter().map(|entry| {
+        vec![
+            entry.number.to_string(),
+            entries::kind(entry.kind).to_owned(),
+            entries::standing(entry).to_owned(),
+            entries::reason(entry).map(Reason::name).unwrap_or_default().to_owned(),
+            entries::traffic(entry.sent_bytes, entry.received_bytes),
+            entry.command.clone(),
+        ]
+    }));
+    output::table(&rows, &[0, 4]);
+    Ok(())
+}
+
+pub(super) fn show(arguments: &Show, json: bool) -> Result<(), ClientError> {
+    let copy = here()?;
+    let entry = copy.entry(arguments.entry)?;
+    let lists = copy.lists(entry.number)?;
+    if json {
+        let mut value = entries::as_json(&entry);
+        value["record_bytes"] = json!(entry.body.len());
+        value["observations"] = json!(lists.observations.iter().map(observation).collect::<Vec<_>>());
+        value["changes"] = json!(lists.changes.iter().map(|c| json!({ "path": c.path.as_str(), "after": change(c) })).collect::<Vec<_>>());
+        value["exits"] = json!(lists.exits);
+        output::json(&value);
+        return Ok(());
+    }
+    print_entry(&entry, &lists)
+}
+
+fn print_entry(entry: &LogEntry, lists: &Lists) -> Result<(), ClientError> {
+    output::line(&format!("entry {}: {}", entry.number, output::printable(&entry.command)));
+    output::line(&format!("  {}, {} bytes on the wire, {}", entries::kind(entry.kind), entry.body.len(), entries::standing(entry)));
+    if let Some(reason) = entries::reason(entry) {
+        output::line(&format!("  reason: {reason}; next: {}", reason.next_step()));
+    }
+    if let Body::Operation(record) = Body::decode(entry.kind, &entry.body)? {
+        for (step, exit) in record.plan.steps.iter().zip(&lists.exits) {
+            output::line(&format!("  module {}, exit code {exit}", step.module.short()));
+        }
+    }
+    let answer = entry.answer.as_ref();
+    if let Some(detail) = answer.and_then(|answer| answer.detail.as_deref()) {
+        output::line(&format!("  {}", output::printable(detail)));
+    }
+    for difference in answer.and_then(|answer| answer.report.as_deref()).unwrap_or_default() {
+        output::line(&format!("  {}", entries::difference(difference)));
+    }
+    for seen in &lists.observations {
+        output::line(&format!("  saw   {}", output::printable(&observation(seen))));
+    }
+    for done in &lists.changes {
+        output::line(&format!("  did   {}: {}", output::printable(&done.path.to_string()), change(done)));
+    }
+    Ok(())
+}
+
+fn observation(observation: &Observation) -> String {
+    match observation {
+        Observation::Content { path, hash } => format!("content of {path} ({})", hash.short()),
+        Observation::Metadata { path, .. } => format!("metadata of {path}"),
+        Observation::Absent { path, .. } => format!("{path} is not there"),
+        Observation::Listing { path, .. } => format!("names in {path}"),
+        Observation::LinkTarget { path, .. } => format!("target of {path}"),
+        Observation::Exists { path, kind } => format!("{path} is a {}", kind.name()),
+    }
+}
+
+fn change(change: &Change) -> String {
+    match &change.after {
+        After::Removed => "removed".to_owned(),
+        After::File { length, hash, .. } => format!("file of {length} bytes ({})", hash.short()),
+        After::Directory { .. } => "directory".to_owned(),
+        After::Symlink { target, .. } => format!("link to {}", output::printable(&String::from_utf8_lossy(target))),
+        After::Moved { from, .. } => format!("moved from {from}"),
+        After::Metadata { .. } => "mode or time".to_owned(),
+    }
+}
+
+pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
+    let copy = here()?;
+    let path = inside(&copy, &arguments.path)?;
+    let origin = copy.origin(&path)?;
+    let Some(origin) = origin else {
+        return Err(ClientError::Refused(format!("'{path}' is in no recorded state yet; 'opship status' tells why")));
+    };
+    let entry = origin.entry.map(|number| copy.entry(number)).transpose()?;
+    if json {
+        output::json(&json!({
+            "path": path.as_str(),
+            "hash": origin.hash.map(|hash| hash.to_string()),
+            "synced": origin.synced,
+            "entry": entry.as_ref().map(entries::as_json),
+        }));
+        return Ok(());
+    }
+    let Some(entry) = entry else {
+        output::line(&format!("{path} came from the server: another client made it"));
+        return Ok(());
+    };
+    output::line(&format!("{path} was made by entry {}: {}", entry.number, output::printable(&entry.command)));
+    output::line(&format!("  {}", how_it_travelled(&entry)));
+    if let Some(reason) = entries::reason(&entry) {
+        output::line(&format!("  because: {reason}; next: {}", reason.next_step()));
+    }
+    Ok(())
+}
+
+fn how_it_travelled(entry: &LogEntry) -> String {
+    let traffic = entries::traffic(entry.sent_bytes, entry.received_bytes);
+    match (entries::standing(entry), entry.kind) {
+        ("matched", _) => format!("matched: the operation travelled ({traffic}), the server made the same bytes"),
+        (standing, BodyKind::Value) => format!("{standing}: it travelled as a value ({traffic})"),
+        (standing, BodyKind::Operation) => format!("{standing} ({traffic})"),
+    }
+}
+
+/// A path of the command line as a path in the tree.
+pub(super) fn inside(copy: &WorkingCopy, path: &Path) -> Result<TreePath, ClientError> {
+    use std::os::unix::ffi::OsStrExt;
+    let absolute = std::path::absolute(path).map_err(ClientError::io("finding the path"))?;
+    let mut clean = std::path::PathBuf::new();
+    for component in absolute.components() {
+        match component {
+            std::path::Component::ParentDir => drop(clean.pop()),
+            component => clean.push(component),
+        }
+    }
+    let refused = || ClientError::Refused(format!("'{}' is not in the working copy {}", path.display(), copy.path().display()));
+    let below = clean.strip_prefix(copy.path()).map_err(|_| refused())?;
+    TreePath::from_bytes(below.as_os_str().as_bytes()).map_err(|error| ClientError::Refused(error.to_string()))
+}

@@ -1,0 +1,62 @@
+//! The commands, one file each.
+
+mod entries;
+mod inspect;
+mod module;
+mod run;
+mod serve;
+mod setup;
+mod status;
+mod sync;
+
+use crate::args::{Cli, Command};
+use crate::{output, standard};
+use clap::CommandFactory;
+use opship_client::modules::ModuleBook;
+use opship_client::{ClientError, WorkingCopy};
+use std::process::ExitCode;
+
+/// Runs the command that was asked for.
+pub(crate) fn dispatch(cli: Cli) -> ExitCode {
+    let json = cli.json;
+    let result = match cli.command {
+        Command::Serve(arguments) => return serve::serve(arguments, json),
+        Command::Run(arguments) => return run::run(arguments),
+        Command::Init(arguments) => setup::init(arguments, json),
+        Command::Clone(arguments) => setup::clone(arguments, json),
+        Command::Leave(arguments) => setup::leave(&arguments, json),
+        Command::Status(_) => status::status(json),
+        Command::Sync(arguments) => sync::sync(&arguments, json),
+        Command::Log(arguments) => inspect::log(&arguments, json),
+        Command::Show(arguments) => inspect::show(&arguments, json),
+        Command::Why(arguments) => inspect::why(&arguments, json),
+        Command::Module(arguments) => module::module(arguments, json),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "opship", &mut std::io::stdout());
+            Ok(())
+        }
+        // Handled before the command line is parsed.
+        Command::Compile => Ok(()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::failed(&error),
+    }
+}
+
+/// The working copy that this process was started in.
+fn here() -> Result<WorkingCopy, ClientError> {
+    let directory = std::env::current_dir().map_err(ClientError::io("finding the current folder"))?;
+    WorkingCopy::open(&directory)
+}
+
+/// The module names of a working copy.
+fn book(copy: &WorkingCopy) -> Result<ModuleBook, ClientError> {
+    ModuleBook::open(&copy.own_folder(), standard::MODULES)
+}
+
+/// Waits for network calls.
+fn wait<T>(work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(ClientError::io("starting"))?.block_on(work)
+}

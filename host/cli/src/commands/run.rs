@@ -1,0 +1,190 @@
+//! `opship run`.
+
+use super::{book, here, inspect, module, wait};
+use crate::args::Run;
+use crate::output;
+use opship_client::modules::{ModuleBook, ModuleChoice};
+use opship_client::sync::api_for;
+use opship_client::{ClientError, RunReport, RunRequest, StdinRequest, StepRequest, UserCache, WorkingCopy};
+use opship_engine::{Compiler, Engine, EngineConfig};
+use opship_record::TreePath;
+use std::ffi::{OsStr, OsString};
+use std::io::{ErrorKind, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// What a shell reports of a program that a broken pipe ended: 128 + SIGPIPE.
+const BROKEN_PIPE: u8 = 141;
+
+pub(super) fn run(arguments: Run) -> ExitCode {
+    match try_run(&arguments) {
+        Ok(code) => code,
+        Err(error) => output::failed(&error),
+    }
+}
+
+fn try_run(arguments: &Run) -> Result<ExitCode, ClientError> {
+    let copy = here()?;
+    let book = book(&copy)?;
+    let Some(choice) = choose(&copy, &book, &arguments.module)? else {
+        output::error(&module::unknown(&arguments.module.to_string_lossy()).to_string());
+        return Ok(ExitCode::from(output::UNKNOWN_MODULE));
+    };
+    let engine = engine()?;
+    let mut bytes = || book.bytes(&choice.hash).map_err(std::io::Error::other)?.ok_or_else(|| ErrorKind::NotFound.into());
+    let (loaded, _) = engine.load(&choice.hash, &mut bytes).map_err(|error| ClientError::Refused(error.to_string()))?;
+    let store = book.mounts();
+    let step = StepRequest {
+        hash: choice.hash,
+        module: loaded,
+        arguments: argument_list(arguments, &choice),
+        environment: environment(&arguments.environment)?,
+        directory: current_directory(&copy)?,
+        stdin: stdin(&copy, arguments.stdin.as_deref())?,
+        stdout: arguments.output.as_deref().map(|path| inspect::inside(&copy, Path::new(path))).transpose()?,
+        mounts: choice.mounts.iter().map(|(path, tree)| (path.clone(), *tree, Arc::new(store.tree(*tree)) as _)).collect(),
+    };
+    let report = copy.run(&engine, RunRequest { steps: vec![step], command: command_line(arguments) })?;
+    Ok(finish(&report))
+}
+
+/// Passes the streams and the exit code on.
+fn finish(report: &RunReport) -> ExitCode {
+    let mut code = report.exits.last().map_or(0, |code| u8::try_from(*code).unwrap_or(u8::MAX));
+    for (stdout, stderr) in &report.streams {
+        let passed = stderr.copy_to(&mut std::io::stderr()).and_then(|()| {
+            let mut out = std::io::stdout().lock();
+            stdout.copy_to(&mut out)?;
+            out.flush()
+        });
+        match passed {
+            Ok(()) => {}
+            // The operation stands; whoever read the stream has left.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => code = BROKEN_PIPE,
+            Err(error) => {
+                output::error(&format!("the operation stands, but its output could not be passed on: {error}"));
+                code = output::FAILURE;
+            }
+        }
+    }
+    ExitCode::from(code)
+}
+
+/// The engine with the user's cache of compiled modules.
+pub(super) fn engine() -> Result<Engine, ClientError> {
+    let program = std::env::current_exe().map_err(ClientError::io("finding this program"))?;
+    let config = EngineConfig {
+        cache: user_cache().map(|cache| UserCache::new(&cache).compiled()),
+        compiler: Compiler::Child { program, arguments: vec!["__compile".into()] },
+        ..EngineConfig::default()
+    };
+    Engine::new(config).map_err(|error| ClientError::Refused(error.to_string()))
+}
+
+fn user_cache() -> Option<PathBuf> {
+    let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    from("XDG_CACHE_HOME").or_else(|| Some(from("HOME")?.join(".cache")))
+}
+
+/// The module of the command line: a file if it looks like one, else a name.
+fn choose(copy: &WorkingCopy, book: &ModuleBook, module: &OsStr) -> Result<Option<ModuleChoice>, ClientError> {
+    let path = Path::new(module);
+    let is_name = module.to_str().is_some_and(|name| !name.ends_with(".wasm") && (!name.contains('/') || name.starts_with("std/")));
+    if is_name {
+        return choose_named(copy, book, &module.to_string_lossy());
+    }
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(ClientError::io(format!("reading '{}'", path.display()))(error)),
+    };
+    let name = path.file_stem().unwrap_or(module).to_string_lossy().into_owned();
+    let hash = book.keep(&bytes)?;
+    Ok(Some(ModuleChoice { argv0: name.clone(), name, hash, mounts: Vec::new() }))
+}
+
+/// A module by name: as pinned here, else as the server knows it, else as this build carries it.
+pub(super) fn choose_named(
+    copy: &WorkingCopy,
+    book: &ModuleBook,
+    name: &str,
+) -> Result<Option<ModuleChoice>, ClientError> {
+    if let Some(choice) = book.pinned(name) {
+        if !book.is_complete(&choice)? {
+            wait(async { book.download(&mut api_for(copy)?, &choice).await })?;
+        }
+        return Ok(Some(choice));
+    }
+    let asked = wait(async {
+        let mut api = api_for(copy)?;
+        let found = api.module(name).await?;
+        Ok((api, found))
+    });
+    match asked {
+        Ok((_, None)) => Ok(book.embedded(name)),
+        Ok((_, Some(found))) => {
+            let mut book = super::book(copy)?;
+            book.learn(vec![found])?;
+            let Some(choice) = book.pinned(name) else { return Ok(None) };
+            if !book.is_complete(&choice)? {
+                wait(async { book.download(&mut api_for(copy)?, &choice).await })?;
+            }
+            Ok(Some(choice))
+        }
+        Err(error) => match book.embedded(name) {
+            Some(choice) => Ok(Some(choice)),
+            None => Err(error),
+        },
+    }
+}
+
+fn argument_list(arguments: &Run, choice: &ModuleChoice) -> Vec<Vec<u8>> {
+    let first = arguments.argv0.clone().unwrap_or_else(|| OsString::from(&choice.argv0));
+    std::iter::once(first).chain(arguments.arguments.iter().cloned()).map(OsString::into_vec).collect()
+}
+
+fn environment(variables: &[OsString]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ClientError> {
+    let parse = |variable: &OsString| {
+        let bytes = variable.as_bytes();
+        let at = bytes.iter().position(|b| *b == b'=').filter(|at| *at > 0);
+        let at = at.ok_or_else(|| ClientError::Refused(format!("'{}' is no variable; write K=V", variable.display())))?;
+        Ok((bytes[..at].to_vec(), bytes[at + 1..].to_vec()))
+    };
+    variables.iter().map(parse).collect()
+}
+
+/// The current directory as the module sees it.
+fn current_directory(copy: &WorkingCopy) -> Result<TreePath, ClientError> {
+    let directory = std::env::current_dir().map_err(ClientError::io("finding the current folder"))?;
+    inspect::inside(copy, &directory)
+}
+
+fn stdin(copy: &WorkingCopy, file: Option<&OsStr>) -> Result<StdinRequest, ClientError> {
+    match file {
+        None => Ok(StdinRequest::Empty),
+        Some(file) if file == "-" => {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map_err(ClientError::io("reading standard input"))?;
+            Ok(StdinRequest::Blob(bytes))
+        }
+        Some(file) => Ok(StdinRequest::Path(inspect::inside(copy, Path::new(file))?)),
+    }
+}
+
+/// The command as one could type it, for the log.
+fn command_line(arguments: &Run) -> String {
+    let mut words = vec![arguments.module.clone()];
+    words.extend(arguments.arguments.iter().cloned());
+    let quoted = words.iter().map(|word| {
+        let word = word.to_string_lossy();
+        let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "._-/=:,+@%".contains(c));
+        if plain { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    });
+    let mut line = quoted.collect::<Vec<_>>().join(" ");
+    if let Some(output) = &arguments.output {
+        line = format!("{line} > {}", output.to_string_lossy());
+    }
+    line
+}

@@ -1,0 +1,69 @@
+//! `opship init`, `clone` and `leave`.
+
+use super::{here, sync, wait};
+use crate::args::{Clone, Init, Leave};
+use crate::{output, standard};
+use opship_client::ClientError;
+use opship_client::sync::{Source, clone as get, init as make};
+use serde_json::json;
+
+pub(super) fn init(arguments: Init, json: bool) -> Result<(), ClientError> {
+    let source = Source { server: arguments.server.parse()?, workspace: arguments.workspace };
+    let (copy, made) = wait(make(&arguments.dir, &source))?;
+    if json {
+        let folder = copy.path();
+        output::json(&json!({ "folder": folder, "server": source.server.to_string(), "workspace": source.workspace, "made": made }));
+    } else {
+        let what = if made { "a new workspace" } else { "an existing workspace" };
+        output::line(&format!("{} is a working copy of {what}, '{}' on {}", copy.path().display(), source.workspace, source.server));
+        output::line("next: 'opship run MODULE -- ARGS' records an operation, 'opship sync' ships it");
+    }
+    Ok(())
+}
+
+pub(super) fn clone(arguments: Clone, json: bool) -> Result<(), ClientError> {
+    let source: Source = arguments.source.parse()?;
+    let folder = arguments.dir.unwrap_or_else(|| source.workspace.clone().into());
+    let report = wait(get(&folder, &source, standard::MODULES, &sync::Bars::new(json)))?;
+    if json {
+        output::json(&json!({
+            "folder": folder,
+            "version": report.pulled.version,
+            "paths": report.pulled.changed,
+            "sent": report.sent,
+            "received": report.received,
+            "seconds": report.seconds,
+        }));
+    } else {
+        output::line(&format!(
+            "{}: version {}, {} paths, {} received in {:.1} s",
+            folder.display(),
+            report.pulled.version,
+            report.pulled.changed,
+            output::bytes(report.received),
+            report.seconds
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn leave(arguments: &Leave, json: bool) -> Result<(), ClientError> {
+    let copy = here()?;
+    let pending = copy.pending()?.len();
+    if pending > 0 && !arguments.force {
+        return Err(ClientError::Refused(format!(
+            "{pending} entries wait to be shipped; run 'opship sync' first, or 'opship leave --force' to lose them"
+        )));
+    }
+    let folder = copy.path().to_owned();
+    if !arguments.dry_run {
+        copy.leave()?;
+    }
+    if json {
+        output::json(&json!({ "folder": folder, "lost_entries": pending, "done": !arguments.dry_run }));
+    } else {
+        let verb = if arguments.dry_run { "would be" } else { "is" };
+        output::line(&format!("{} {verb} an ordinary folder again; its files stay", folder.display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! `opship sync`.
+
+use super::{book, entries, here, wait};
+use crate::args::Sync as Arguments;
+use crate::output;
+use indicatif::{ProgressBar, ProgressStyle};
+use opship_client::sync::{EntryReport, Progress, Sync, SyncReport};
+use opship_client::{ClientError, WorkingCopy};
+use opship_record::answer::Reason;
+use serde_json::json;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Progress on a terminal, for what takes over a second.
+pub(super) struct Bars {
+    bar: Option<ProgressBar>,
+    start: Instant,
+}
+
+impl Bars {
+    pub(super) fn new(json: bool) -> Bars {
+        let shown = !json && std::io::stderr().is_terminal();
+        Bars { bar: shown.then(ProgressBar::hidden), start: Instant::now() }
+    }
+}
+
+impl Progress for Bars {
+    fn step(&self, what: &str, done: u64, total: u64) {
+        let Some(bar) = &self.bar else { return };
+        if self.start.elapsed() < Duration::from_secs(1) {
+            return;
+        }
+        if bar.is_hidden() {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}") {
+                bar.set_style(style);
+            }
+        }
+        bar.set_message(what.to_owned());
+        bar.set_length(total);
+        bar.set_position(done);
+    }
+}
+
+impl Drop for Bars {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError> {
+    let copy = here()?;
+    if arguments.dry_run {
+        return dry_run(&copy, json);
+    }
+    let mut book = book(&copy)?;
+    let bars = Bars::new(json);
+    let report = wait(Sync::new(&copy, &mut book, &bars)?.run())?;
+    drop(bars);
+    let waiting = copy.pending()?.len();
+    if json {
+        output::json(&as_json(&report, waiting));
+    } else {
+        print(&report, waiting, arguments.verbose);
+    }
+    Ok(())
+}
+
+fn dry_run(copy: &WorkingCopy, json: bool) -> Result<(), ClientError> {
+    let scan = copy.scan()?;
+    let pending = copy.pending()?;
+    if json {
+        let paths: Vec<&str> = scan.changes.iter().map(|change| change.path.as_str()).collect();
+        output::json(&json!({ "entries": pending.iter().map(entries::as_json).collect::<Vec<_>>(), "changed": paths }));
+        return Ok(());
+    }
+    let mut rows = vec![["#", "entry", "travels as", "bytes"].map(str::to_owned).to_vec()];
+    for entry in &pending {
+        let bytes = match entry.kind {
+            opship_record::entry::BodyKind::Operation => entry.body.len() as u64,
+            opship_record::entry::BodyKind::Value => entry.value_bytes,
+        };
+        rows.push(vec![entry.number.to_string(), entry.command.clone(), entries::kind(entry.kind).to_owned(), output::bytes(bytes)]);
+    }
+    for change in &scan.changes {
+        let bytes = change.after.blob().map_or(0, |(length, _)| length);
+        rows.push(vec!["-".to_owned(), change.path.to_string(), "value".to_owned(), output::bytes(bytes)]);
+    }
+    output::table(&rows, &[0, 3]);
+    Ok(())
+}
+
+fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value {
+    let entry = |entry: &EntryReport| {
+        json!({
+            "number": entry.number,
+            "kind": entries::kind(entry.kind),
+            "command": entry.command,
+            "verdict": entry.verdict.map(|verdict| verdict.name()),
+            "reason": entry.reason.map(Reason::name),
+            "detail": entry.detail,
+            "parked": entry.parked,
+            "sent": entry.sent,
+            "received": entry.received,
+            "value_bytes": entry.value_bytes,
+            "replay_micros": entry.replay_micros,
+            "seconds": entry.seconds,
+        })
+    };
+    json!({
+        "entries": report.entries.iter().map(entry).collect::<Vec<_>>(),
+        "waiting": waiting,
+        "pulled": {
+            "version": report.pulled.version,
+            "paths": report.pulled.changed,
+            "deferred": report.pulled.deferred,
+            "conflict_copies": report.pulled.conflict_copies,
+        },
+        "sent": report.sent,
+        "received": report.received,
+        "seconds": report.seconds,
+    })
+}
+
+/// With many entries, those that need no attention are only counted.
+const SHOWN: usize = 20;
+
+fn print(report: &SyncReport, waiting: usize, verbose: bool) {
+    let quiet = |entry: &&EntryReport| entry.verdict.is_some_and(|verdict| verdict.is_final_for_client());
+    let all = verbose || report.entries.len() <= SHOWN;
+    let heading = ["#", "verdict", "reason", "sent / received", "by value", "time", "entry"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    for entry in report.entries.iter().filter(|entry| all || !quiet(entry)) {
+        rows.push(row(entry));
+    }
+    if rows.len() > 1 {
+        output::table(&rows, &[0, 3, 4, 5]);
+    }
+    if !all {
+        output::line(&format!("{} entries ended well; 'opship sync -v' shows each", report.entries.iter().filter(quiet).count()));
+    }
+    for entry in report.entries.iter().filter(|entry| !quiet(entry)) {
+        let detail = entry.detail.clone().unwrap_or_default();
+        let next = entry.reason.map(|reason| format!(" Next: {}.", reason.next_step())).unwrap_or_default();
+        output::note(&format!("entry {}: {detail}{next}", entry.number));
+    }
+    for (path, reason) in &report.pulled.deferred {
+        output::note(&format!("'{path}' was left alone: {reason}"));
+    }
+    for path in &report.pulled.conflict_copies {
+        output::note(&format!("your own bytes are kept as '{path}'"));
+    }
+    let waits = if waiting == 0 { "in sync".to_owned() } else { format!("{waiting} entries wait") };
+    output::line(&format!(
+        "{waits}: version {}, {} paths pulled, {} sent, {} received, {:.2} s",
+        report.pulled.version,
+        report.pulled.changed,
+        output::bytes(report.sent),
+        output::bytes(report.received),
+        report.seconds
+    ));
+}
+
+fn row(entry: &EntryReport) -> Vec<String> {
+    let verdict = match entry.verdict {
+        Some(verdict) => verdict.name(),
+        None if entry.parked => "parked",
+        None => "pending",
+    };
+    vec![
+        entry.number.to_string(),
+        verdict.to_owned(),
+        entry.reason.map(Reason::name).unwrap_or_default().to_owned(),
+        entries::traffic(entry.sent, entry.received),
+        output::bytes(entry.value_bytes),
+        format!("{:.0} ms", entry.seconds * 1000.0),
+        entry.command.clone(),
+    ]
+}

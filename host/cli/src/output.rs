@@ -1,0 +1,107 @@
+//! What people and programs read.
+
+use anstream::{eprintln, println};
+use opship_client::ClientError;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// opship itself failed.
+pub(crate) const FAILURE: u8 = 125;
+/// What was asked for was refused.
+pub(crate) const REFUSAL: u8 = 126;
+/// No such module.
+pub(crate) const UNKNOWN_MODULE: u8 = 127;
+
+/// Prints an error for people.
+pub(crate) fn error(text: &str) {
+    eprintln!("\x1b[31mopship:\x1b[0m {}", printable(text));
+}
+
+/// Prints a remark for people.
+pub(crate) fn note(text: &str) {
+    eprintln!("opship: {}", printable(text));
+}
+
+/// Prints a line of the answer.
+pub(crate) fn line(text: &str) {
+    println!("{text}");
+}
+
+/// Prints the answer as JSON.
+pub(crate) fn json(value: &serde_json::Value) {
+    println!("{value:#}");
+}
+
+/// Prints an error and gives the exit code for it.
+pub(crate) fn failed(error: &ClientError) -> ExitCode {
+    self::error(&error.to_string());
+    let refused = matches!(error, ClientError::Refused(_) | ClientError::Run(opship_engine::RunError::Module(_)));
+    ExitCode::from(if refused { REFUSAL } else { FAILURE })
+}
+
+/// Text from files and servers with everything escaped that a terminal would take for a command.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        let harmless = c == '\n' || c == '\t' || !(c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c));
+        if harmless {
+            shown.push(c);
+        } else {
+            let _ = write!(shown, "{}", c.escape_default());
+        }
+    }
+    shown
+}
+
+/// Bytes for people: `512 B`, `3.4 kB`, `1.2 MB`.
+pub(crate) fn bytes(count: u64) -> String {
+    if count < 1000 {
+        return format!("{count} B");
+    }
+    let (mut value, mut unit) = (count as f64, "");
+    for next in ["kB", "MB", "GB", "TB"] {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        unit = next;
+    }
+    format!("{value:.1} {unit}")
+}
+
+/// Columns padded to the widest cell; the first row is the heading. `right`: which columns are numbers.
+pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let mut text = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let cell = printable(cell);
+            let padding = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+            let gap = if column == 0 { "" } else { "  " };
+            let _ = match right.contains(&column) {
+                true => write!(text, "{gap}{padding}{cell}"),
+                false => write!(text, "{gap}{cell}{padding}"),
+            };
+        }
+        println!("{}", text.trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_cannot_command_the_terminal() {
+        assert_eq!(printable("a\x1b[31mb\u{202e}c\r"), "a\\u{1b}[31mb\\u{202e}c\\r");
+        assert_eq!(printable("é\n\t✓"), "é\n\t✓");
+    }
+
+    #[test]
+    fn bytes_are_short() {
+        let shown: Vec<String> = [0, 999, 1000, 12_345, 7_000_000_000].into_iter().map(bytes).collect();
+        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "12.3 kB", "7.0 GB"]);
+    }
+}

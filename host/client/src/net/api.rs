@@ -1,0 +1,422 @@
+//! The calls of the server's API that a client makes.
+
+use super::body::{BodyReader, RequestBody};
+use super::transport::{Counter, Response, Transport};
+use super::url::ServerUrl;
+use crate::ClientError;
+use crate::mounts::MountStore;
+use bytes::Bytes;
+use http::{Method, header};
+use opship_record::answer::Answer;
+use opship_record::entry::ClientId;
+use opship_record::node::Node;
+use opship_record::tree::{self, NodeStore};
+use opship_record::version::Version;
+use opship_record::{Hash, TreePath, codec};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+const CBOR_SEQUENCE: &str = "application/cbor-seq";
+const MAX_JSON: usize = 64 << 20;
+/// Pieces that a streamed upload is sent in.
+const PIECE: usize = 128 << 10;
+/// Most hashes asked about in one request.
+const HASHES_AT_ONCE: usize = 10_000;
+/// Compression level of uploads: zstd's fast default.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Typed calls over a [`Transport`], for one workspace.
+#[derive(Debug)]
+pub struct Api {
+    transport: Transport,
+    workspace: String,
+}
+
+/// What `GET /v1/server` says.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ServerInfo {
+    /// The server's version.
+    pub version: String,
+    /// The wire format's version.
+    pub format: u8,
+    /// Engine profiles that it replays under.
+    pub profiles: Vec<u32>,
+}
+
+/// What the server says of a workspace.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub struct WorkspaceInfo {
+    /// Its name.
+    pub name: String,
+}
+
+/// A registered module as the API carries it.
+#[derive(Debug, Clone, Deserialize, Serialize, PartialEq, Eq)]
+pub struct ModuleDescription {
+    /// Its name.
+    pub name: String,
+    /// Hash of the module, in hexadecimal.
+    pub hash: String,
+    /// Length in bytes.
+    #[serde(default)]
+    pub length: u64,
+    /// Read-only trees that it runs with.
+    #[serde(default)]
+    pub mounts: Vec<MountDescription>,
+    /// The first argument, if it is not the name.
+    #[serde(default)]
+    pub argv0: Option<String>,
+    /// Does it belong to the server (`std/…`)?
+    #[serde(default)]
+    pub standard: bool,
+    /// Has the server been told of it? Only kept here, never sent.
+    #[serde(default)]
+    pub registered: bool,
+}
+
+/// A mount of a [`ModuleDescription`].
+#[derive(Debug, Clone, Deserialize, Serialize, PartialEq, Eq)]
+pub struct MountDescription {
+    /// Where it stands, relative to `/`.
+    pub path: String,
+    /// Its tree's hash, in hexadecimal.
+    pub tree: String,
+}
+
+/// How the server knows an entry's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeldState {
+    /// Not at all.
+    Unknown,
+    /// With this body.
+    Same,
+    /// With another body.
+    Other,
+}
+
+impl Api {
+    /// The API of `server` as seen with `token`, for `workspace`.
+    pub fn new(server: ServerUrl, token: String, workspace: &str) -> Api {
+        Api { transport: Transport::new(server, token), workspace: workspace.to_owned() }
+    }
+
+    /// Bytes on the wire.
+    pub fn counter(&self) -> Arc<Counter> {
+        self.transport.counter()
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/v1/workspaces/{}{rest}", self.workspace)
+    }
+
+    async fn get_json<T: for<'a> Deserialize<'a>>(&mut self, path: &str) -> Result<T, ClientError> {
+        let mut response = self.transport.send(Method::GET, path, &[], RequestBody::bytes("")).await?;
+        let bytes = response.body.all(MAX_JSON).await?;
+        serde_json::from_slice(&bytes).map_err(|error| ClientError::Protocol { detail: error.to_string() })
+    }
+
+    async fn send_json(&mut self, method: Method, path: &str, body: &impl Serialize) -> Result<Bytes, ClientError> {
+        let body = serde_json::to_vec(body).map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
+        let headers = [(header::CONTENT_TYPE, "application/json")];
+        let mut response = self.transport.send(method, path, &headers, RequestBody::bytes(body)).await?;
+        response.body.all(MAX_JSON).await
+    }
+
+    async fn post_cbor(&mut self, path: &str, body: Vec<u8>) -> Result<Response, ClientError> {
+        let headers = [(header::CONTENT_TYPE, CBOR_SEQUENCE)];
+        self.transport.send(Method::POST, path, &headers, RequestBody::bytes(body)).await
+    }
+
+    /// Versions and limits of the server.
+    ///
+    /// # Errors
+    /// [`ClientError`] from the network or the server; the same holds for all calls below.
+    pub async fn server(&mut self) -> Result<ServerInfo, ClientError> {
+        self.get_json("/v1/server").await
+    }
+
+    /// Makes the workspace. `false`: it was there already.
+    pub async fn create_workspace(&mut self) -> Result<bool, ClientError> {
+        let body = WorkspaceInfo { name: self.workspace.clone() };
+        match self.send_json(Method::POST, "/v1/workspaces", &body).await {
+            Ok(_) => Ok(true),
+            Err(ClientError::Problem { status: 409, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the server says of the workspace.
+    pub async fn workspace(&mut self) -> Result<WorkspaceInfo, ClientError> {
+        self.get_json(&self.path("")).await
+    }
+
+    /// Ships a request of entries; the answers come from the reader, one by one.
+    pub async fn ship(&mut self, request: Vec<u8>) -> Result<Answers, ClientError> {
+        let path = self.path("/entries");
+        Ok(Answers(self.post_cbor(&path, request).await?.body))
+    }
+
+    /// Asks again for an entry that was answered with an address, for up to `wait` seconds.
+    pub async fn poll(&mut self, location: &str, wait: u32) -> Result<Option<Answer>, ClientError> {
+        let path = format!("{location}?wait={wait}");
+        let headers = [(header::ACCEPT, "application/cbor")];
+        let response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
+        Answers(response.body).next().await
+    }
+
+    /// How the server knows keys.
+    pub async fn entry_states(
+        &mut self,
+        keys: &[(ClientId, u64, Hash)],
+    ) -> Result<Vec<HeldState>, ClientError> {
+        let path = self.path("/entries:state");
+        let mut response = self.post_cbor(&path, codec::encode(&keys)).await?;
+        let bytes = response.body.all(MAX_JSON).await?;
+        let states: Vec<u8> = decode(&bytes)?;
+        let states: Vec<HeldState> = states
+            .into_iter()
+            .map(|state| match state {
+                0 => HeldState::Unknown,
+                1 => HeldState::Same,
+                _ => HeldState::Other,
+            })
+            .collect();
+        if states.len() != keys.len() {
+            return Err(ClientError::Protocol { detail: "the server left out states of entries".to_owned() });
+        }
+        Ok(states)
+    }
+
+    /// Which of these blobs the workspace lacks.
+    pub async fn missing_blobs(&mut self, hashes: &[Hash]) -> Result<Vec<Hash>, ClientError> {
+        let path = self.path("/blobs:missing");
+        let mut missing = Vec::new();
+        for hashes in hashes.chunks(HASHES_AT_ONCE) {
+            let mut response = self.post_cbor(&path, codec::encode(&hashes)).await?;
+            let bytes = response.body.all(MAX_JSON).await?;
+            missing.extend(decode::<Vec<Hash>>(&bytes)?);
+        }
+        Ok(missing)
+    }
+
+    /// Uploads a blob, compressed while it is sent. `open` is called on a thread of its own.
+    pub async fn put_blob(
+        &mut self,
+        hash: &Hash,
+        content: impl Read + Send + 'static,
+    ) -> Result<(), ClientError> {
+        let (sender, receiver) = mpsc::channel(4);
+        let reader = tokio::task::spawn_blocking(move || compress_into(content, sender));
+        let path = self.path(&format!("/blobs/{hash}"));
+        let headers = [(header::CONTENT_ENCODING, "zstd")];
+        let sent = self.transport.send(Method::PUT, &path, &headers, RequestBody::Stream(receiver)).await;
+        let read = reader.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
+        let mut response = match (sent, read) {
+            (Ok(response), _) => response,
+            // The server's refusal says more than the broken pipe that it causes here.
+            (Err(error @ ClientError::Problem { .. }), _) => return Err(error),
+            (Err(_), Err(error)) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                return Err(ClientError::Read { path: hash.to_string(), detail: error.to_string() });
+            }
+            (Err(error), _) => return Err(error),
+        };
+        response.body.all(MAX_JSON).await.map(|_| ())
+    }
+
+    /// Downloads a blob into `sink`; gives its length. The bytes are verified: a sink that got others must be dropped.
+    pub async fn get_blob(&mut self, hash: &Hash, sink: &mut (impl Write + Send)) -> Result<u64, ClientError> {
+        let path = self.path(&format!("/blobs/{hash}"));
+        let headers = [(header::ACCEPT_ENCODING, "zstd")];
+        let mut response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
+        let compressed = response.headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "zstd");
+        let mut verified = Verified { sink, hasher: opship_record::Hasher::new(), length: 0 };
+        let write_failed = |error: std::io::Error| ClientError::Write { path: hash.to_string(), detail: error.to_string() };
+        if compressed {
+            let mut decoder = zstd::stream::write::Decoder::new(&mut verified).map_err(write_failed)?;
+            decoder.window_log_max(WINDOW_LOG_MAX).map_err(write_failed)?;
+            while let Some(piece) = response.body.piece().await? {
+                decoder.write_all(&piece).map_err(write_failed)?;
+            }
+            decoder.flush().map_err(write_failed)?;
+        } else {
+            while let Some(piece) = response.body.piece().await? {
+                verified.write_all(&piece).map_err(write_failed)?;
+            }
+        }
+        if verified.hasher.finish() != *hash {
+            return Err(ClientError::Protocol { detail: format!("the server sent other bytes than blob {hash}") });
+        }
+        Ok(verified.length)
+    }
+
+    /// Downloads small blobs in one request; those that were left out must be fetched one by one.
+    pub async fn fetch_blobs(&mut self, hashes: &[Hash]) -> Result<Vec<(Hash, Vec<u8>)>, ClientError> {
+        let path = self.path("/blobs:fetch");
+        let mut response = self.post_cbor(&path, codec::encode(&hashes)).await?;
+        let mut found = Vec::new();
+        while let Some(item) = response.body.item().await? {
+            let (hash, bytes): (Hash, minicbor::bytes::ByteVec) = decode(&item)?;
+            if Hash::of(&bytes) != hash {
+                return Err(ClientError::Protocol { detail: format!("the server sent other bytes than blob {hash}") });
+            }
+            found.push((hash, bytes.into()));
+        }
+        Ok(found)
+    }
+
+    /// Uploads the nodes of a mount's tree, children before parents. Its blobs must be there.
+    pub async fn put_tree(&mut self, nodes: &[Vec<u8>]) -> Result<(), ClientError> {
+        let path = self.path("/trees");
+        let mut body = Vec::new();
+        for node in nodes {
+            body.extend(codec::encode(&minicbor::bytes::ByteVec::from(node.clone())));
+        }
+        self.post_cbor(&path, body).await?.body.all(MAX_JSON).await.map(|_| ())
+    }
+
+    /// Downloads the nodes of a mount's tree into a store.
+    pub async fn get_tree(&mut self, root: &Hash, store: &mut MountStore) -> Result<(), ClientError> {
+        let path = self.path(&format!("/trees/{root}"));
+        let mut response = self.transport.send(Method::GET, &path, &[], RequestBody::bytes("")).await?;
+        while let Some(item) = response.body.item().await? {
+            let node: minicbor::bytes::ByteVec = decode(&item)?;
+            let hash = tree::hash_of(&node);
+            let write_failed = |error: std::io::Error| ClientError::Write { path: hash.to_string(), detail: error.to_string() };
+            store.keep(hash, node.into()).map_err(write_failed)?;
+        }
+        Ok(())
+    }
+
+    /// The modules that the workspace can name.
+    pub async fn modules(&mut self) -> Result<Vec<ModuleDescription>, ClientError> {
+        #[derive(Deserialize)]
+        struct Modules {
+            modules: Vec<ModuleDescription>,
+        }
+        let path = self.path("/modules");
+        Ok(self.get_json::<Modules>(&path).await?.modules)
+    }
+
+    /// One module by name, `None` if there is none.
+    pub async fn module(&mut self, name: &str) -> Result<Option<ModuleDescription>, ClientError> {
+        let path = self.path(&format!("/modules/{name}"));
+        match self.get_json(&path).await {
+            Ok(module) => Ok(Some(module)),
+            Err(ClientError::Problem { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Registers a module whose blob and mounts are there.
+    pub async fn register_module(&mut self, module: &ModuleDescription) -> Result<(), ClientError> {
+        let path = self.path(&format!("/modules/{}", module.name));
+        self.send_json(Method::PUT, &path, module).await.map(|_| ())
+    }
+
+    /// Removes a module's name.
+    pub async fn remove_module(&mut self, name: &str) -> Result<(), ClientError> {
+        let path = self.path(&format!("/modules/{name}"));
+        let mut response = self.transport.send(Method::DELETE, &path, &[], RequestBody::bytes("")).await?;
+        response.body.all(MAX_JSON).await.map(|_| ())
+    }
+
+    /// What differs between version `from` and the head: first the head, then each path with what it is now.
+    pub async fn changes(&mut self, from: u64) -> Result<(Version, Changes), ClientError> {
+        let path = self.path(&format!("/changes?from={from}"));
+        let mut response = self.transport.send(Method::GET, &path, &[], RequestBody::bytes("")).await?;
+        let item = response.body.item().await?;
+        let version = item.ok_or(ClientError::Protocol { detail: "the server sent no version".to_owned() })?;
+        let version = Version::decode(&version).map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
+        Ok((version, Changes(response.body)))
+    }
+}
+
+/// Largest zstd window taken: 32 MiB.
+const WINDOW_LOG_MAX: u32 = 25;
+
+/// The answers to a request, in the order in which they come.
+#[derive(Debug)]
+pub struct Answers(BodyReader);
+
+impl Answers {
+    /// The next answer, `None` when all are there.
+    ///
+    /// # Errors
+    /// [`ClientError::Connection`] if the connection broke; entries without an answer are sent again.
+    pub async fn next(&mut self) -> Result<Option<Answer>, ClientError> {
+        let Some(item) = self.0.item().await? else { return Ok(None) };
+        let answer = Answer::decode_next(&mut item.as_ref());
+        answer.map(Some).map_err(|error| ClientError::Protocol { detail: error.to_string() })
+    }
+}
+
+/// A feed of changed paths.
+#[derive(Debug)]
+pub struct Changes(BodyReader);
+
+impl Changes {
+    /// The next path with what it is now (`None`: gone); `None` at the end.
+    ///
+    /// # Errors
+    /// [`ClientError`] from the network; [`ClientError::Protocol`] for a path that no tree may hold.
+    pub async fn next(&mut self) -> Result<Option<(TreePath, Option<Node>)>, ClientError> {
+        match self.0.item().await? {
+            Some(item) => decode(&item).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+fn decode<'b, T: minicbor::Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ClientError> {
+    minicbor::decode(bytes).map_err(|error| ClientError::Protocol { detail: error.to_string() })
+}
+
+/// Hashes and counts what passes through to the sink.
+struct Verified<'a, W> {
+    sink: &'a mut W,
+    hasher: opship_record::Hasher,
+    length: u64,
+}
+
+impl<W: Write> Write for Verified<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = self.sink.write(bytes)?;
+        self.hasher.update(&bytes[..count]);
+        self.length += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// Sends what it is given in pieces.
+struct Pieces(mpsc::Sender<std::io::Result<Bytes>>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let piece = Bytes::copy_from_slice(bytes);
+        self.0.blocking_send(Ok(piece)).map_err(|_| std::io::Error::from(std::io::ErrorKind::BrokenPipe))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Compresses a content into a channel; an error of reading ends the upload without completing it.
+fn compress_into(mut content: impl Read, sender: mpsc::Sender<std::io::Result<Bytes>>) -> std::io::Result<()> {
+    let pieces = std::io::BufWriter::with_capacity(PIECE, Pieces(sender.clone()));
+    let compress = || {
+        let mut encoder = zstd::stream::write::Encoder::new(pieces, ZSTD_LEVEL)?;
+        std::io::copy(&mut content, &mut encoder)?;
+        encoder.finish()?.flush()
+    };
+    compress().inspect_err(|error| {
+        let _ = sender.blocking_send(Err(std::io::Error::new(error.kind(), error.to_string())));
+    })
+}

@@ -1,0 +1,222 @@
+//! One kept connection, reconnected when it is gone, with every byte counted at the socket.
+
+use super::body::{BodyReader, RequestBody};
+use super::url::ServerUrl;
+use crate::ClientError;
+use crate::log::Traffic;
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes on the wire so far, headers included.
+#[derive(Debug, Default)]
+pub struct Counter {
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Counter {
+    /// The counts now.
+    pub fn count(&self) -> Traffic {
+        Traffic { sent: self.sent.load(Ordering::Relaxed), received: self.received.load(Ordering::Relaxed) }
+    }
+}
+
+impl Traffic {
+    /// What came since an earlier count.
+    pub fn since(self, earlier: Traffic) -> Traffic {
+        Traffic { sent: self.sent - earlier.sent, received: self.received - earlier.received }
+    }
+
+    /// Both ways.
+    pub fn total(self) -> u64 {
+        self.sent + self.received
+    }
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Traffic) {
+        self.sent += other.sent;
+        self.received += other.received;
+    }
+}
+
+/// A client's side of one connection.
+#[derive(Debug)]
+pub struct Transport {
+    server: ServerUrl,
+    token: String,
+    traffic: Arc<Counter>,
+    sender: Option<SendRequest<RequestBody>>,
+}
+
+/// A response whose status was a success.
+#[derive(Debug)]
+pub struct Response {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: BodyReader,
+}
+
+impl Transport {
+    /// A transport that connects when it is first used.
+    pub fn new(server: ServerUrl, token: String) -> Transport {
+        Transport { server, token, traffic: Arc::default(), sender: None }
+    }
+
+    /// The server.
+    pub fn server(&self) -> &ServerUrl {
+        &self.server
+    }
+
+    /// Bytes on the wire.
+    pub fn counter(&self) -> Arc<Counter> {
+        self.traffic.clone()
+    }
+
+    /// Sends a request and waits for the head of the response.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`], [`ClientError::Connection`] if it broke on the way, [`ClientError::Problem`] for
+    /// an answer that is no success.
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(header::HeaderName, &str)],
+        body: RequestBody,
+    ) -> Result<Response, ClientError> {
+        // A kept connection may have been closed by the other side meanwhile; a body in memory can be sent again.
+        let again = match &body {
+            RequestBody::Bytes(bytes) if self.sender.is_some() => Some(RequestBody::Bytes(bytes.clone())),
+            _ => None,
+        };
+        let request = self.request(&method, path, headers, body)?;
+        let response = match (self.connected().await?.send_request(request).await, again) {
+            (Ok(response), _) => response,
+            (Err(_), Some(body)) => {
+                self.sender = None;
+                let request = self.request(&method, path, headers, body)?;
+                self.connected().await?.send_request(request).await.map_err(broken)?
+            }
+            (Err(error), None) => return Err(broken(error)),
+        };
+        let (head, body) = response.into_parts();
+        let mut body = BodyReader::new(body);
+        if head.status.is_success() {
+            return Ok(Response { status: head.status, headers: head.headers, body });
+        }
+        let text = body.all(64 << 10).await.unwrap_or_default();
+        Err(problem(head.status, &text))
+    }
+
+    fn request(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &[(header::HeaderName, &str)],
+        body: RequestBody,
+    ) -> Result<Request<RequestBody>, ClientError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, self.server.authority())
+            .header(header::AUTHORIZATION, format!("Bearer {}", self.token));
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        request.body(body).map_err(|error| ClientError::Protocol { detail: error.to_string() })
+    }
+
+    async fn connected(&mut self) -> Result<&mut SendRequest<RequestBody>, ClientError> {
+        let usable = match &mut self.sender {
+            Some(sender) => sender.ready().await.is_ok(),
+            None => false,
+        };
+        if !usable {
+            self.sender = Some(self.connect().await?);
+        }
+        self.sender.as_mut().ok_or(ClientError::Connection { detail: "not connected".to_owned() })
+    }
+
+    async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
+        let unreachable = |detail: String| ClientError::Unreachable { server: self.server.to_string(), detail };
+        let stream = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(self.server.authority()))
+            .await
+            .map_err(|_| unreachable(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())))?
+            .map_err(|error| unreachable(error.to_string()))?;
+        stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+        let io = TokioIo::new(Counted { stream, traffic: self.traffic.clone() });
+        let (sender, connection) = handshake(io).await.map_err(|error| unreachable(error.to_string()))?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "connection ended");
+            }
+        });
+        Ok(sender)
+    }
+}
+
+fn broken(error: hyper::Error) -> ClientError {
+    ClientError::Connection { detail: error.to_string() }
+}
+
+/// Reads problem details (RFC 9457).
+fn problem(status: StatusCode, body: &[u8]) -> ClientError {
+    let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |key: &str| json.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    let kind = text("type").rsplit(':').next().unwrap_or_default().to_owned();
+    let detail = match (text("detail"), text("title")) {
+        (detail, _) if !detail.is_empty() => detail,
+        (_, title) if !title.is_empty() => title,
+        _ => format!("the server answered {status}"),
+    };
+    ClientError::Problem { status: status.as_u16(), kind, detail }
+}
+
+struct Counted {
+    stream: TcpStream,
+    traffic: Arc<Counter>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let result = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        this.traffic.received.fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
+        result
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let result = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(count)) = &result {
+            this.traffic.sent.fetch_add(*count as u64, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}

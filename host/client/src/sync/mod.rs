@@ -1,0 +1,101 @@
+//! Sync: ship what waits, answer what the server needs, get what others did.
+
+mod conflict;
+mod parts;
+mod pull;
+mod report;
+mod setup;
+mod ship;
+mod value_cost;
+
+pub use report::{EntryReport, PullReport, SyncReport};
+pub use setup::{Source, clone, init};
+
+use crate::modules::ModuleBook;
+use crate::net::{Api, ServerUrl, token_for};
+use crate::{ClientError, WorkingCopy};
+use std::time::Instant;
+
+/// What a sync tells while it goes on.
+pub trait Progress {
+    /// `done` of `total` bytes or entries of `what`; `total` is 0 if it is not known.
+    fn step(&self, what: &str, done: u64, total: u64);
+}
+
+/// One sync of one working copy.
+pub struct Sync<'a> {
+    copy: &'a WorkingCopy,
+    book: &'a mut ModuleBook,
+    api: Api,
+    progress: &'a dyn Progress,
+}
+
+/// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
+/// value entry, which needs one more round.
+const ROUNDS: usize = 4;
+
+impl<'a> Sync<'a> {
+    /// Prepares a sync with the server that the working copy names.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the address is none or no token is at hand.
+    pub fn new(
+        copy: &'a WorkingCopy,
+        book: &'a mut ModuleBook,
+        progress: &'a dyn Progress,
+    ) -> Result<Sync<'a>, ClientError> {
+        let api = api_for(copy)?;
+        Ok(Sync { copy, book, api, progress })
+    }
+
+    /// Finds changed files, ships all entries that are ready, and pulls. What could not be done stays for the next time.
+    ///
+    /// # Errors
+    /// [`ClientError`]: what was done until then stands.
+    pub async fn run(mut self) -> Result<SyncReport, ClientError> {
+        let Some(_lock) = self.copy.try_lock_sync()? else {
+            return Err(ClientError::Refused("another 'opship sync' works on this folder; wait for it".to_owned()));
+        };
+        let (start, counter) = (Instant::now(), self.api.counter());
+        let mut report = SyncReport::default();
+        self.register_modules().await?;
+        self.leave_forked_identity().await?;
+        for _ in 0..ROUNDS {
+            self.copy.scan_and_append()?;
+            self.ship(&mut report).await?;
+            let news = self.pull(&mut report.pulled).await?;
+            if !news && self.copy.pending()?.iter().all(|entry| entry.is_parked()) {
+                break;
+            }
+        }
+        self.release_all()?;
+        let traffic = counter.count();
+        (report.sent, report.received) = (traffic.sent, traffic.received);
+        report.seconds = start.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    /// Registers what was added here while the server was away.
+    async fn register_modules(&mut self) -> Result<(), ClientError> {
+        for module in self.book.unregistered() {
+            self.book.register(&mut self.api, &module).await?;
+            self.book.mark_registered(&module.name)?;
+        }
+        Ok(())
+    }
+
+    /// Drops what was kept for entries whose outputs the server holds.
+    fn release_all(&self) -> Result<(), ClientError> {
+        self.copy.release_ended()
+    }
+}
+
+/// The API of the server that a working copy names.
+///
+/// # Errors
+/// [`ClientError::Refused`] if the address is none or no token is at hand.
+pub fn api_for(copy: &WorkingCopy) -> Result<Api, ClientError> {
+    let server: ServerUrl = copy.config().server.parse()?;
+    let token = token_for(&server)?;
+    Ok(Api::new(server, token, &copy.config().workspace))
+}

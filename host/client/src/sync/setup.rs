@@ -1,0 +1,88 @@
+//! Making working copies: `init` and `clone`.
+
+use super::{Progress, Sync, SyncReport};
+use crate::modules::ModuleBook;
+use crate::net::{Api, ServerUrl, token_for};
+use crate::{ClientError, WorkingCopy};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::str::FromStr;
+
+/// A workspace on a server, written `http://host:port/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The server.
+    pub server: ServerUrl,
+    /// The workspace's name.
+    pub workspace: String,
+}
+
+impl FromStr for Source {
+    type Err = ClientError;
+
+    fn from_str(text: &str) -> Result<Source, ClientError> {
+        let refused = || ClientError::Refused(format!("'{text}' names no workspace: write http://host:port/NAME"));
+        let (server, workspace) = text.trim_end_matches('/').rsplit_once('/').ok_or_else(refused)?;
+        if workspace.is_empty() || server.ends_with('/') {
+            return Err(refused());
+        }
+        Ok(Source { server: server.parse()?, workspace: workspace.to_owned() })
+    }
+}
+
+/// Makes `folder` a working copy of the workspace, which is made if the server has none of that name. `true`: it was.
+///
+/// # Errors
+/// [`ClientError`]: the folder is as before.
+pub async fn init(folder: &Path, source: &Source) -> Result<(WorkingCopy, bool), ClientError> {
+    let mut api = Api::new(source.server.clone(), token_for(&source.server)?, &source.workspace);
+    let made = match api.workspace().await {
+        Ok(_) => false,
+        Err(ClientError::Problem { status: 404, .. }) => api.create_workspace().await?,
+        Err(error) => return Err(error),
+    };
+    Ok((WorkingCopy::create(folder, &source.server.to_string(), &source.workspace)?, made))
+}
+
+/// Gets a workspace into a folder that is new or empty. After a failure what came stays, and `opship sync` in the folder goes
+/// on; only if nothing came is the folder removed again.
+///
+/// # Errors
+/// [`ClientError`] from the network, the server or the disk.
+pub async fn clone(
+    folder: &Path,
+    source: &Source,
+    standard: &'static [(&'static str, &'static [u8])],
+    progress: &dyn Progress,
+) -> Result<SyncReport, ClientError> {
+    let mut api = Api::new(source.server.clone(), token_for(&source.server)?, &source.workspace);
+    api.workspace().await?;
+    match fs::read_dir(folder) {
+        Ok(mut entries) if entries.next().is_none() => {}
+        Ok(_) => {
+            let shown = folder.display();
+            return Err(ClientError::Refused(format!("'{shown}' is not empty; name a new folder, or use 'opship init' there")));
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(ClientError::io(format!("looking into '{}'", folder.display()))(error)),
+    }
+    let copy = WorkingCopy::create(folder, &source.server.to_string(), &source.workspace)?;
+    let mut book = ModuleBook::open(&copy.own_folder(), standard)?;
+    Sync::new(&copy, &mut book, progress)?.run().await
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_source_is_a_server_and_a_name() {
+        let source: Source = "http://127.0.0.1:7420/notes".parse().unwrap();
+        assert_eq!((source.server.to_string().as_str(), source.workspace.as_str()), ("http://127.0.0.1:7420", "notes"));
+        for bad in ["notes", "http://127.0.0.1:7420", "http://127.0.0.1:7420/", "http:///notes", "https://x/notes"] {
+            assert!(bad.parse::<Source>().is_err(), "{bad}");
+        }
+    }
+}

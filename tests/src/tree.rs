@@ -1,0 +1,48 @@
+//! Folders compared as trees.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// All paths below a folder but opship's own, with kind, permission bits, modification time (not of folders) and content.
+pub fn snapshot(folder: &Path) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    visit(folder, "", &mut found);
+    found
+}
+
+fn visit(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if name == ".opship" {
+            continue;
+        }
+        let path = entry.path();
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let mode = metadata.permissions().mode() & 0o7777;
+        let time = (metadata.mtime(), metadata.mtime_nsec());
+        let text = if metadata.is_dir() {
+            visit(&path, &format!("{name}/"), found);
+            format!("folder {mode:o}")
+        } else if metadata.is_symlink() {
+            format!("link {time:?} {:?}", fs::read_link(&path).unwrap())
+        } else {
+            format!("file {mode:o} {time:?} {} {}", metadata.len(), blake3::hash(&fs::read(&path).unwrap()))
+        };
+        found.insert(name, text);
+    }
+}
+
+/// Fails, naming the paths that differ, unless both folders hold the same tree.
+pub fn assert_same_tree(a: &Path, b: &Path) {
+    let (left, right) = (snapshot(a), snapshot(b));
+    let names: std::collections::BTreeSet<_> = left.keys().chain(right.keys()).collect();
+    let differing: Vec<String> = names
+        .into_iter()
+        .filter(|name| left.get(*name) != right.get(*name))
+        .map(|name| format!("{name}: {:?} / {:?}", left.get(name), right.get(name)))
+        .collect();
+    assert!(differing.is_empty(), "{} and {} differ:\n{}", a.display(), b.display(), differing.join("\n"));
+}

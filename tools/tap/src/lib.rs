@@ -1,0 +1,135 @@
+//! A TCP relay on loopback that counts, and on request keeps, every byte between a client and a server: so traffic is
+//! measured outside the programs that make it, headers included.
+#![forbid(unsafe_code)]
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// A relay. It stops taking connections when dropped; open ones end with their ends.
+#[derive(Debug)]
+pub struct Tap {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    sent: AtomicU64,
+    received: AtomicU64,
+    stopped: AtomicBool,
+    kept: Option<Mutex<Vec<u8>>>,
+}
+
+/// Bytes that went through a relay so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// From client to server.
+    pub sent: u64,
+    /// From server to client.
+    pub received: u64,
+}
+
+impl Count {
+    /// Both ways.
+    pub fn total(self) -> u64 {
+        self.sent + self.received
+    }
+}
+
+impl Tap {
+    /// Starts a relay to `server` on a free port of loopback.
+    ///
+    /// # Errors
+    /// The operating system's, if no port can be had.
+    pub fn start(server: SocketAddr) -> io::Result<Tap> {
+        Tap::start_with(server, Shared::default())
+    }
+
+    /// As [`Tap::start`], and all bytes of both ways are kept in memory.
+    ///
+    /// # Errors
+    /// The operating system's, if no port can be had.
+    pub fn start_keeping(server: SocketAddr) -> io::Result<Tap> {
+        Tap::start_with(server, Shared { kept: Some(Mutex::default()), ..Shared::default() })
+    }
+
+    fn start_with(server: SocketAddr, shared: Shared) -> io::Result<Tap> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let tap = Tap { address: listener.local_addr()?, shared: Arc::new(shared) };
+        let shared = tap.shared.clone();
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                if shared.stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Ok(client) = client {
+                    // A server that is gone shows to the client as a closed connection.
+                    let _ = relay(client, server, &shared);
+                }
+            }
+        });
+        Ok(tap)
+    }
+
+    /// The address that clients use instead of the server's.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The counts now.
+    pub fn count(&self) -> Count {
+        Count {
+            sent: self.shared.sent.load(Ordering::Relaxed),
+            received: self.shared.received.load(Ordering::Relaxed),
+        }
+    }
+
+    /// All bytes kept so far, both ways mixed in the order of their coming; empty unless they are kept.
+    pub fn kept(&self) -> Vec<u8> {
+        let kept = self.shared.kept.as_ref();
+        kept.map(|bytes| bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()).unwrap_or_default()
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::Relaxed);
+        // Wakes the thread that waits for connections, so that it sees the flag.
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn relay(client: TcpStream, server: SocketAddr, shared: &Arc<Shared>) -> io::Result<()> {
+    let server = TcpStream::connect(server)?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
+    let up = shared.clone();
+    thread::spawn(move || pump(from_client, to_server, &up, &up.sent));
+    let down = shared.clone();
+    thread::spawn(move || pump(server, client, &down, &down.received));
+    Ok(())
+}
+
+fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, count: &AtomicU64) {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let length = match from.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(length) => length,
+        };
+        count.fetch_add(length as u64, Ordering::Relaxed);
+        if let Some(kept) = &shared.kept {
+            kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..length]);
+        }
+        if to.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+    }
+    // The ends may be closed already.
+    let _ = to.shutdown(Shutdown::Write);
+    let _ = from.shutdown(Shutdown::Read);
+}
