@@ -25,10 +25,7 @@ impl World {
         }
         let (old, new) = (guest::path(memory, old, old_len)?, guest::path(memory, new, new_len)?);
         let id = self.resolve_at(old_fd, &old, false)?.existing()?;
-        let to = self.resolve_at(new_fd, &new, false)?;
-        if self.tree.inode(id).kind() == Kind::Directory {
-            return Err(Errno::Perm.into());
-        }
+        let to = self.resolve_entry(new_fd, &new)?;
         if to.found.is_some() {
             return Err(Errno::Exist.into());
         }
@@ -36,6 +33,9 @@ impl World {
             return Err(Errno::Noent.into());
         }
         let name = to.named(Errno::Exist)?;
+        if self.tree.inode(id).kind() == Kind::Directory {
+            return Err(Errno::Perm.into());
+        }
         if self.tree.inode(id).realm != self.tree.inode(to.directory).realm {
             return Err(Errno::Xdev.into());
         }
@@ -56,7 +56,7 @@ impl World {
         path_len: u32,
     ) -> Result<(), Trap> {
         let target = link_target(guest::bytes(memory, target, target_len)?)?;
-        let place = self.resolve_at(fd, &guest::path(memory, path, path_len)?, false)?;
+        let place = self.resolve_entry(fd, &guest::path(memory, path, path_len)?)?;
         if place.found.is_some() {
             return Err(Errno::Exist.into());
         }

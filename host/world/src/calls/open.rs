@@ -57,6 +57,12 @@ impl World {
             return Err(Errno::Mfile.into());
         }
         let is_exclusive = wish.has(flags::O_CREAT) && wish.has(flags::O_EXCL);
+        if wish.has(flags::O_CREAT) && path.ends_with('/') {
+            // A file cannot be made under a directory's name; what leads there must still be right.
+            let place = self.resolve_entry(fd, &path)?;
+            let is_here = place.name.is_none() && is_exclusive;
+            return Err(if is_here { Errno::Exist } else { Errno::Isdir }.into());
+        }
         let place = self.resolve_at(fd, &path, wish.follow && !is_exclusive)?;
         let opened = self.open_place(&place, wish)?;
         Ok(guest::write_u32(memory, out, opened)?)
@@ -76,6 +82,16 @@ impl World {
         self.tree.resolve(stack, path, follow)
     }
 
+    /// Resolves a path whose last name is to be made, removed or renamed: not even a slash makes its link followed.
+    pub(crate) fn resolve_entry(&mut self, fd: u32, path: &str) -> Result<Place, Trap> {
+        let trimmed = path.trim_end_matches('/');
+        if trimmed.is_empty() {
+            return self.resolve_at(fd, path, false);
+        }
+        let place = self.resolve_at(fd, trimmed, false)?;
+        Ok(Place { slash: trimmed.len() < path.len(), ..place })
+    }
+
     fn open_place(&mut self, place: &Place, wish: Wish) -> Result<u32, Trap> {
         let Some(id) = place.found else { return self.open_new(place, wish) };
         if wish.has(flags::O_CREAT) && wish.has(flags::O_EXCL) {
@@ -92,9 +108,6 @@ impl World {
     fn open_new(&mut self, place: &Place, wish: Wish) -> Result<u32, Trap> {
         if !wish.has(flags::O_CREAT) {
             return Err(Errno::Noent.into());
-        }
-        if place.slash {
-            return Err(Errno::Isdir.into());
         }
         let node = Node::File(FileNode { produced: Some(Body::new()), ..FileNode::default() });
         let now = self.clock.file_time();

@@ -8,7 +8,7 @@ use opship_record::node::Kind;
 impl World {
     /// `path_create_directory` of preview 1.
     pub fn path_create_directory(&mut self, memory: &mut [u8], fd: u32, path: u32, path_len: u32) -> Result<(), Trap> {
-        let place = self.resolve_at(fd, &guest::path(memory, path, path_len)?, false)?;
+        let place = self.resolve_entry(fd, &guest::path(memory, path, path_len)?)?;
         if place.found.is_some() {
             return Err(Errno::Exist.into());
         }
@@ -20,12 +20,14 @@ impl World {
 
     /// `path_remove_directory` of preview 1.
     pub fn path_remove_directory(&mut self, memory: &mut [u8], fd: u32, path: u32, path_len: u32) -> Result<(), Trap> {
-        let place = self.resolve_at(fd, &guest::path(memory, path, path_len)?, false)?;
+        let path = guest::path(memory, path, path_len)?;
+        let place = self.resolve_entry(fd, &path)?;
         let id = place.existing()?;
         if self.tree.inode(id).directory().is_none() {
             return Err(Errno::Notdir.into());
         }
-        let name = place.named(Errno::Inval)?;
+        let is_above = path.trim_end_matches('/').ends_with("..");
+        let name = place.named(if is_above { Errno::Notempty } else { Errno::Inval })?;
         self.tree.check_movable(place.directory, name, id)?;
         self.tree.check_empty(id)?;
         self.tree.take(place.directory, name);
@@ -34,10 +36,13 @@ impl World {
 
     /// `path_unlink_file` of preview 1.
     pub fn path_unlink_file(&mut self, memory: &mut [u8], fd: u32, path: u32, path_len: u32) -> Result<(), Trap> {
-        let place = self.resolve_at(fd, &guest::path(memory, path, path_len)?, false)?;
+        let place = self.resolve_entry(fd, &guest::path(memory, path, path_len)?)?;
         let id = place.existing()?;
         if self.tree.inode(id).directory().is_some() {
             return Err(Errno::Isdir.into());
+        }
+        if place.slash {
+            return Err(Errno::Notdir.into());
         }
         let name = place.named(Errno::Isdir)?;
         self.tree.check_movable(place.directory, name, id)?;
@@ -59,11 +64,11 @@ impl World {
     ) -> Result<(), Trap> {
         let (old, new) = (guest::path(memory, old, old_len)?, guest::path(memory, new, new_len)?);
         self.descriptors.directory(new_fd)?;
-        let from = self.resolve_at(old_fd, &old, false)?;
-        let id = from.existing()?;
-        let to = self.resolve_at(new_fd, &new, false)?;
-        self.check_rename(&from, id, &to)?;
+        let from = self.resolve_entry(old_fd, &old)?;
+        let to = self.resolve_entry(new_fd, &new)?;
         let (from_name, to_name) = (from.named(Errno::Busy)?, to.named(Errno::Busy)?);
+        let id = from.existing()?;
+        self.check_rename(&from, id, &to)?;
         if to.found == Some(id) {
             return Ok(());
         }
@@ -87,11 +92,14 @@ impl World {
             return Err(Errno::Xdev.into());
         }
         let is_directory = self.tree.inode(id).kind() == Kind::Directory;
-        if to.slash && !is_directory {
+        if (from.slash || to.slash) && !is_directory {
             return Err(Errno::Notdir.into());
         }
         if is_directory && self.tree.ancestors(to.directory).contains(&id) {
             return Err(Errno::Inval.into());
+        }
+        if to.found.is_some_and(|found| self.tree.ancestors(from.directory).contains(&found)) {
+            return Err(Errno::Notempty.into());
         }
         self.tree.check_new_name(to.directory, to_name)
     }
