@@ -1,7 +1,7 @@
 //! What a server answers to an entry.
 
 use crate::{Error, Hash, TreePath, codec};
-use minicbor::{Decode, Encode};
+use minicbor::{Decode, Decoder, Encode};
 use std::fmt;
 
 /// How an entry ended.
@@ -326,11 +326,11 @@ pub struct Answer {
     /// Where it stands.
     #[n(1)]
     pub status: Status,
-    /// How it ended.
-    #[n(2)]
+    /// How it ended; absent also if this build does not know the verdict.
+    #[cbor(n(2), decode_with = "known", default)]
     pub verdict: Option<Verdict>,
-    /// Why it is not `matched`.
-    #[n(3)]
+    /// Why it is not `matched`; absent also if this build does not know the reason.
+    #[cbor(n(3), decode_with = "known", default)]
     pub reason: Option<Reason>,
     /// Number of the version that it made, or of the head where it made none.
     #[n(4)]
@@ -353,6 +353,21 @@ pub struct Answer {
     /// Time of the replay in microseconds.
     #[n(10)]
     pub replay_micros: Option<u64>,
+}
+
+/// Reads a number of a closed list, `None` for one that a newer server has added. (Left to itself minicbor also skips the
+/// item behind an unknown one, and takes values for keys from there on.)
+fn known<'b, C, T: Decode<'b, C>>(d: &mut Decoder<'b>, ctx: &mut C) -> Result<Option<T>, minicbor::decode::Error> {
+    let start = d.position();
+    match T::decode(d, ctx) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.is_unknown_variant() => {
+            d.set_position(start);
+            d.skip()?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl Answer {

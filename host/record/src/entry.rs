@@ -176,7 +176,7 @@ pub enum PartKind {
     /// The list of changes ([`effect::encode_list`]).
     #[n(2)]
     Changes,
-    /// The streams' lengths and hashes: an array of [`crate::record::StepStreams`].
+    /// The streams' lengths and hashes ([`crate::record::encode_streams`]).
     #[n(3)]
     Streams,
 }

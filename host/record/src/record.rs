@@ -136,8 +136,23 @@ pub(crate) fn id_of(bytes: &[u8]) -> Hash {
     Hash::derive(RECORD_CONTEXT, bytes)
 }
 
+/// The canonical bytes of the streams of all steps, as a part carries them.
+pub fn encode_streams(streams: &[StepStreams]) -> Vec<u8> {
+    codec::encode(&streams)
+}
+
+/// Reads the streams of all steps from outside.
+///
+/// # Errors
+/// [`Error`] for more than [`limits::MAX_STEPS`], or bytes that are malformed or not canonical.
+pub fn decode_streams(bytes: &[u8]) -> Result<Vec<StepStreams>, Error> {
+    let streams: Vec<StepStreams> = codec::decode(bytes, "list of streams")?;
+    limits::check("number of steps", streams.len(), limits::MAX_STEPS)?;
+    Ok(streams)
+}
+
 /// Digest of the streams of all steps, `None` if all are empty.
 pub fn streams_digest(streams: &[StepStreams]) -> Option<Hash> {
     let empty = streams.iter().all(|s| *s == StepStreams::default());
-    (!empty).then(|| Hash::derive(STREAMS_CONTEXT, &codec::encode(&streams)))
+    (!empty).then(|| Hash::derive(STREAMS_CONTEXT, &encode_streams(streams)))
 }

@@ -1,6 +1,9 @@
 //! What several tests share: a store in memory, a plain model of a tree, generators.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
+pub(crate) mod samples;
+pub(crate) mod targets;
+
 use opship_record::effect::{After, Before, Change};
 use opship_record::node::{Kind, Node};
 use opship_record::tree::{self, NodeStore, TreeError};

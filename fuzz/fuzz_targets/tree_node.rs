@@ -1,0 +1,7 @@
+//! See `targets::tree_node`.
+#![no_main]
+
+#[path = "../../host/record/tests/common/targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::tree_node(data));
