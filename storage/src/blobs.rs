@@ -1,8 +1,8 @@
 //! Bytes of blobs: small ones are packed in the database, larger ones are objects `blobs/ab/<hash>`, durable before the
 //! transaction that names them.
 
-use crate::data_dir::{make_dir, sync_dir};
 use crate::StorageError;
+use crate::data_dir::{make_dir, sync_dir};
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use object_store::local::LocalFileSystem;

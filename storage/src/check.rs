@@ -186,3 +186,144 @@ fn stood_before<S: NodeStore>(
 fn depth_of(path: &TreePath) -> usize {
     path.components().count()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use opship_record::effect::After;
+    use opship_record::tree::{apply, empty};
+    use std::collections::HashMap;
+    use std::convert::Infallible;
+
+    #[derive(Default)]
+    struct Kept(HashMap<Hash, Vec<u8>>);
+
+    impl NodeStore for Kept {
+        type Error = Infallible;
+        fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
+            Ok(self.0.get(hash).cloned())
+        }
+        fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
+            self.0.insert(hash, bytes);
+            Ok(())
+        }
+    }
+
+    fn path(text: &str) -> TreePath {
+        if text.is_empty() { TreePath::root() } else { TreePath::new(text).unwrap() }
+    }
+
+    fn absent(missing: &str, above: Kind) -> Before {
+        Before::Absent { missing: path(missing), above }
+    }
+
+    fn change(at: &str, before: Before, after: After) -> Change {
+        Change { path: path(at), before, after }
+    }
+
+    fn file(content: &[u8]) -> After {
+        After::File { length: content.len() as u64, hash: Hash::of(content), mode: Some(0o600), mtime: 5 }
+    }
+
+    /// `d/f` holds "x", `d/e` is an empty directory, `l` links to "d".
+    fn tree() -> (Kept, Hash) {
+        let new = |at| absent(at, Kind::Directory);
+        let changes = [
+            change("d", new("d"), After::Directory { mode: Some(0o700) }),
+            change("d/e", new("d"), After::Directory { mode: None }),
+            change("d/f", new("d"), file(b"x")),
+            change("l", new("l"), After::Symlink { target: b"d".to_vec(), mtime: 6 }),
+        ];
+        let mut kept = Kept::default();
+        let root = apply(&mut kept, &empty(), &changes).unwrap();
+        (kept, root)
+    }
+
+    fn holds_all(observations: &[Observation]) -> Vec<bool> {
+        let (kept, root) = tree();
+        let one = |o| check_observations(&kept, &root, std::slice::from_ref(o)).unwrap().is_none();
+        observations.iter().map(one).collect()
+    }
+
+    #[test]
+    fn each_kind_of_observation_holds_or_not() {
+        let metadata = |at, kind, mode, mtime, size| Observation::Metadata { path: path(at), kind, mode, mtime, size };
+        let nothing = |at, missing, above| Observation::Absent { path: path(at), missing: path(missing), above };
+        let listing = |at, names: &[(&str, Kind)]| Observation::Listing {
+            path: path(at),
+            digest: listing_digest(names.iter().copied()),
+        };
+        let good = [
+            Observation::Content { path: path("d/f"), hash: Hash::of(b"x") },
+            metadata("d/f", Kind::File, 0o600, 5, 1),
+            metadata("d", Kind::Directory, 0o700, 0, 0),
+            metadata("", Kind::Directory, 0o755, 0, 0),
+            metadata("l", Kind::Symlink, 0o777, 6, 1),
+            nothing("n/m", "n", Kind::Directory),
+            nothing("d/n", "d/n", Kind::Directory),
+            nothing("d/f/n/o", "d/f/n", Kind::File),
+            nothing("l/f", "l/f", Kind::Symlink),
+            listing("d", &[("e", Kind::Directory), ("f", Kind::File)]),
+            listing("d/e", &[]),
+            listing("", &[("d", Kind::Directory), ("l", Kind::Symlink)]),
+            Observation::LinkTarget { path: path("l"), target: b"d".to_vec() },
+            Observation::Exists { path: path("d"), kind: Kind::Directory },
+        ];
+        assert_eq!(holds_all(&good), [true; 14]);
+        let bad = [
+            Observation::Content { path: path("d/f"), hash: Hash::of(b"y") },
+            Observation::Content { path: path("d"), hash: Hash::of(b"x") },
+            Observation::Content { path: path("n"), hash: Hash::of(b"x") },
+            metadata("d/f", Kind::File, 0o644, 5, 1),
+            metadata("d/f", Kind::File, 0o600, 6, 1),
+            metadata("d/f", Kind::File, 0o600, 5, 2),
+            metadata("d", Kind::Directory, 0o755, 0, 0),
+            nothing("d/f", "d/f", Kind::Directory),
+            nothing("d/n/o", "d", Kind::Directory),
+            nothing("d/n/o", "d/n/o", Kind::Directory),
+            nothing("d/f/n", "d/f/n", Kind::Directory),
+            listing("d", &[("f", Kind::File)]),
+            listing("d/f", &[]),
+            Observation::LinkTarget { path: path("l"), target: b"e".to_vec() },
+            Observation::Exists { path: path("d"), kind: Kind::File },
+        ];
+        assert_eq!(holds_all(&bad), [false; 15]);
+        let (kept, root) = tree();
+        let mixed = [good[0].clone(), bad[3].clone(), bad[4].clone()];
+        assert_eq!(check_observations(&kept, &root, &mixed).unwrap(), Some(&bad[3]));
+    }
+
+    #[test]
+    fn states_before_are_looked_for_where_they_were() {
+        let (kept, root) = tree();
+        let unmet = |changes: &[Change]| check_befores(&kept, &root, changes).unwrap().map(|c| c.path.to_string());
+        let here = Before::File { hash: Hash::of(b"x") };
+        assert_eq!(unmet(&[change("d/f", here.clone(), After::Removed)]), None);
+        assert_eq!(unmet(&[change("d/f", Before::File { hash: Hash::of(b"y") }, After::Removed)]), Some("d/f".into()));
+        assert_eq!(unmet(&[change("d/f", absent("d/f", Kind::Directory), file(b"z"))]), Some("d/f".into()));
+        assert_eq!(unmet(&[change("n", absent("n", Kind::Directory), file(b"z"))]), None);
+        assert_eq!(unmet(&[change("n", absent("n", Kind::File), file(b"z"))]), Some("n".into()));
+        // `d` is moved to `m`, and there `f` is written and `g` is new.
+        let moved = |before_f| {
+            [
+                change("d", Before::Directory, After::Removed),
+                change("m", absent("m", Kind::Directory), After::Moved { from: path("d"), mode: None }),
+                change("m/f", before_f, file(b"z")),
+                change("m/g", absent("m/g", Kind::Directory), file(b"z")),
+            ]
+        };
+        assert_eq!(unmet(&moved(here)), None);
+        assert_eq!(unmet(&moved(absent("m/f", Kind::Directory))), Some("m/f".into()));
+        // A new directory takes the place of a link; below it nothing was.
+        let replaced = [
+            change("l", Before::Symlink { target: b"d".to_vec() }, After::Directory { mode: None }),
+            change("l/f", absent("l/f", Kind::Symlink), file(b"z")),
+        ];
+        assert_eq!(unmet(&replaced), None);
+        let kind = |kind| Before::Kind { kind };
+        let set = After::Metadata { kind: Kind::File, mode: Some(0o644), mtime: None };
+        assert_eq!(unmet(&[change("d/f", kind(Kind::File), set.clone())]), None);
+        assert_eq!(unmet(&[change("d", kind(Kind::File), set)]), Some("d".into()));
+    }
+}

@@ -60,7 +60,9 @@ impl DataDir {
         let failed = |error| StorageError::io(format!("reading or making {}", file.display()))(error);
         match fs::read_to_string(&file) {
             Ok(text) if is_token(text.trim()) => Ok(text.trim().to_owned()),
-            Ok(_) => Err(StorageError::Damaged(format!("{} is not a token: remove it to get a new one", file.display()))),
+            Ok(_) => {
+                Err(StorageError::Damaged(format!("{} is not a token: remove it to get a new one", file.display())))
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let token = new_token()?;
                 self.write_token(&token).map_err(failed)?;

@@ -1,7 +1,7 @@
 //! Registered modules.
 
-use crate::access::check_name;
 use crate::StorageError;
+use crate::access::check_name;
 use opship_record::Hash;
 use opship_record::plan::Mount;
 

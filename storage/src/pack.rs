@@ -48,7 +48,8 @@ mod tests {
     fn small_and_large_lists_come_back() {
         for count in [0, 1, 1000] {
             let path = |n: i32| TreePath::new(format!("d/{n}")).unwrap();
-            let observations = (0..count).map(|n| Observation::Content { path: path(n), hash: Hash::of(b"x") }).collect();
+            let observations =
+                (0..count).map(|n| Observation::Content { path: path(n), hash: Hash::of(b"x") }).collect();
             let lists = Lists { observations, exits: vec![0, 7], ..Lists::default() };
             let packed = pack_lists(&lists).unwrap();
             assert_eq!(unpack_lists(&packed).unwrap(), lists);

@@ -1,9 +1,11 @@
 //! A stored tree as the world reads it.
 
-use crate::store::Inner;
+use crate::check::{self, Unmet};
 use crate::sqlite::nodes::ReadNodes;
+use crate::store::Inner;
 use crate::{Scope, StorageError};
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, Kind, Node};
+use opship_record::record::Lists;
 use opship_record::tree::{self, TreeEntry};
 use opship_record::{Hash, TreePath};
 use opship_world::{FileContent, SourceError, SourceNode, TreeSource};
@@ -52,6 +54,14 @@ impl TreeView {
             _ => return Err(StorageError::not_found("directory", path.as_str())),
         };
         Ok(tree::list(&self.nodes(), &directory)?)
+    }
+
+    /// The first of a run's observations and states before that does not hold on this tree.
+    ///
+    /// # Errors
+    /// As [`TreeView::lookup`].
+    pub fn unmet(&self, lists: &Lists) -> Result<Option<Unmet>, StorageError> {
+        Ok(check::unmet(&self.nodes(), &self.root, lists)?)
     }
 
     fn nodes(&self) -> ReadNodes<'_> {

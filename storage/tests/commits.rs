@@ -73,7 +73,10 @@ fn what_no_longer_holds_on_the_head_changes_nothing() {
     let mut blind = commit(3, vec![overwrite("a", b"one", b"three")], &[b"three"]);
     blind.based_on = Some(old);
     let result = store.commit(&scope, blind).unwrap();
-    assert!(matches!(&result, Committed::Stale { observation: None, before: Some(p) } if *p == path("a")), "{result:?}");
+    assert!(
+        matches!(&result, Committed::Stale { observation: None, before: Some(p) } if *p == path("a")),
+        "{result:?}"
+    );
 
     let seen = Observation::Content { path: path("a"), hash: Hash::of(b"one") };
     let mut dependent = commit(3, vec![create("b", b"x")], &[b"x"]);
@@ -132,8 +135,7 @@ fn a_conflicted_entry_keeps_its_outputs_and_no_version() {
     let mut ending = opship_storage::Ending::new(Verdict::Conflicted);
     ending.reason = Some(Reason::OutputsChanged);
     ending.detail = Some("kept beside".to_owned());
-    let mut finish =
-        Finish { envelope, body, lists, small_blobs: vec![], pinned: vec![Hash::of(b"mine")], ending };
+    let mut finish = Finish { envelope, body, lists, small_blobs: vec![], pinned: vec![Hash::of(b"mine")], ending };
     let refused = store.finish(&scope, finish.clone()).unwrap_err();
     assert!(matches!(refused, StorageError::Incomplete { blobs, .. } if blobs == [Hash::of(b"mine")]));
     finish.small_blobs = vec![b"mine".to_vec()];

@@ -24,8 +24,9 @@ fn a_full_disk_is_said_and_harms_nothing() {
     drop((store, scope));
     // A write over the limit gives an error instead of a signal where the signal is ignored.
     let script = format!("trap '' XFSZ; ulimit -f {LIMIT}; exec \"$0\" --exact a_full_disk_is_said_and_harms_nothing");
-    let child = Command::new("sh").arg("-c").arg(script).arg(std::env::current_exe().unwrap());
-    let output = { child }.env(CHILD, data.path()).output().unwrap();
+    let mut child = Command::new("sh");
+    child.arg("-c").arg(script).arg(std::env::current_exe().unwrap()).env(CHILD, data.path());
+    let output = child.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 
     let (store, scope) = open(data.path());

@@ -103,9 +103,7 @@ proptest! {
         let data = tempfile::tempdir().unwrap();
         let (mut store, scope) = open(data.path());
         let contents: Vec<[u8; 1]> = (0..6).map(|n| [n]).collect();
-        for content in &contents {
-            store.put_blob_bytes(&scope, content).unwrap();
-        }
+        let contents: Vec<&[u8]> = contents.iter().map(|content| content.as_slice()).collect();
         let mut models = vec![Model::new()];
         for (number, steps) in batches.iter().enumerate() {
             let old = models.last().unwrap();
@@ -116,7 +114,7 @@ proptest! {
                 continue;
             }
             let sequence = number as u64 * 2 + 1;
-            let done = store.commit(&scope, commit(sequence, list.clone(), &[])).unwrap();
+            let done = store.commit(&scope, commit(sequence, list.clone(), &contents)).unwrap();
             prop_assert!(matches!(done, Committed::Done { version: Some(_), .. }), "{:?} {:?}", done, list);
             // On the tree that it made, the same list does not hold any more.
             let again = store.commit(&scope, commit(sequence + 1, list, &[])).unwrap();

@@ -168,7 +168,9 @@ fn modules_of_the_server_and_of_a_workspace() {
     let own = store.put_blob_bytes(&a, b"own module").unwrap();
     let mut module = ModuleInfo::new("mine", own, 10);
     module.mounts = vec![Mount { path: path("share"), tree: Hash::of(b"lacking") }];
-    assert!(matches!(store.register_module(&a, &module), Err(StorageError::Incomplete { nodes, .. }) if nodes.len() == 1));
+    assert!(
+        matches!(store.register_module(&a, &module), Err(StorageError::Incomplete { nodes, .. }) if nodes.len() == 1)
+    );
     module.mounts[0].tree = tree::empty();
     module.argv0 = Some("my".to_owned());
     store.register_module(&a, &module).unwrap();

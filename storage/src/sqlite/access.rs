@@ -1,8 +1,8 @@
 //! Principals, tokens, workspaces.
 
 use super::{Result, now, signed, unsigned_at};
-use crate::access::{Principal, Role, Scope, WorkspaceInfo};
 use crate::StorageError;
+use crate::access::{Principal, Role, Scope, WorkspaceInfo};
 use opship_record::version::Version;
 use opship_record::{FORMAT_VERSION, Hash, tree};
 use rusqlite::{Connection, OptionalExtension, params};

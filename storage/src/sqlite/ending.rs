@@ -103,9 +103,11 @@ pub(crate) fn end(connection: &Connection, cache: &NodeCache, entry: &Prepared) 
 fn known(connection: &Connection, entry: &Prepared) -> Result<Option<Committed>> {
     let envelope = &entry.envelope;
     let found = entries::by_key(connection, entry.workspace, &envelope.client, envelope.sequence)?;
-    Ok(found.map(|found| {
-        if found.body == envelope.body { Committed::Duplicate(Box::new(found)) } else { Committed::Forked }
-    }))
+    Ok(found.map(
+        |found| {
+            if found.body == envelope.body { Committed::Duplicate(Box::new(found)) } else { Committed::Forked }
+        },
+    ))
 }
 
 enum Next {

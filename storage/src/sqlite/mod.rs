@@ -3,8 +3,8 @@
 
 pub(crate) mod access;
 pub(crate) mod blobs;
-pub(crate) mod entries;
 pub(crate) mod ending;
+pub(crate) mod entries;
 pub(crate) mod modules;
 pub(crate) mod nodes;
 mod schema;

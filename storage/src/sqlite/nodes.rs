@@ -135,7 +135,8 @@ impl Upload {
     /// Checks nodes, children first; the last one is the root.
     pub(crate) fn check(nodes: Vec<Vec<u8>>) -> Result<Upload> {
         let mut outside = References::default();
-        let mut upload = Upload { nodes: Vec::new(), outside: References::default(), root: opship_record::tree::empty() };
+        let mut upload =
+            Upload { nodes: Vec::new(), outside: References::default(), root: opship_record::tree::empty() };
         let mut here = HashSet::from([upload.root]);
         for bytes in nodes {
             let hash = hash_of(&bytes);

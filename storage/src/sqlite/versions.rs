@@ -35,12 +35,7 @@ pub(crate) fn by_id(connection: &Connection, workspace: i64, id: &Hash) -> Resul
 }
 
 /// Newest first, below number `before`.
-pub(crate) fn list(
-    connection: &Connection,
-    workspace: i64,
-    before: Option<u64>,
-    limit: usize,
-) -> Result<Vec<Version>> {
+pub(crate) fn list(connection: &Connection, workspace: i64, before: Option<u64>, limit: usize) -> Result<Vec<Version>> {
     let mut list = connection.prepare_cached(
         "SELECT bytes FROM version WHERE workspace = ?1 AND number < ?2 ORDER BY number DESC LIMIT ?3",
     )?;

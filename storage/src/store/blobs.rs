@@ -30,7 +30,10 @@ impl Store {
         };
         failpoint::hit("storage-blob");
         let workspace = scope.workspace;
-        self.0.database.write_async(move |connection| name(connection, Some(workspace), &expected, length, small)).await?;
+        self.0
+            .database
+            .write_async(move |connection| name(connection, Some(workspace), &expected, length, small))
+            .await?;
         Ok(length)
     }
 

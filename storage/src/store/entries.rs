@@ -79,13 +79,21 @@ impl Store {
         self.0.database.write_async(work).await.inspect(|committed| self.tell(committed))
     }
 
-    fn committing(&self, scope: &Scope, commit: Commit) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
+    fn committing(
+        &self,
+        scope: &Scope,
+        commit: Commit,
+    ) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
         let Commit { envelope, body, lists, small_blobs, pinned, ending, based_on } = commit;
         let head = Some(BasedOn(based_on));
         self.ending(scope, Prepared::new(scope, envelope, &body, lists, small_blobs, pinned, ending, head))
     }
 
-    fn finishing(&self, scope: &Scope, finish: Finish) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
+    fn finishing(
+        &self,
+        scope: &Scope,
+        finish: Finish,
+    ) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
         let Finish { envelope, body, lists, small_blobs, pinned, ending } = finish;
         self.ending(scope, Prepared::new(scope, envelope, &body, lists, small_blobs, pinned, ending, None))
     }
