@@ -30,6 +30,7 @@ mod compile;
 mod config;
 mod engine;
 mod error;
+pub mod failpoint;
 mod inspect;
 mod limiter;
 mod link;

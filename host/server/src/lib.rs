@@ -1,1 +1,37 @@
-//! .
+//! The server: HTTP API, replay workers, verdicts.
+//!
+//! Invariants: no handler runs without an authenticated principal, and none touches a workspace without a
+//! [`opship_storage::Scope`] made for that principal; nothing is `matched` unless the server's own replay gave every
+//! digest of the record; an entry is answered as ended only when that is durable; the HTTP side never waits for a
+//! replay on one of its own threads.
+#![forbid(unsafe_code)]
+
+mod auth;
+mod body;
+mod config;
+mod contents;
+mod decide;
+mod error;
+mod inflight;
+mod json;
+mod listen;
+mod lists;
+mod modules;
+mod operation;
+mod outcomes;
+mod problem;
+mod range;
+mod register;
+mod replay;
+mod report;
+mod routes;
+mod server;
+mod ship;
+mod state;
+mod value;
+mod workers;
+mod zstd_stream;
+
+pub use config::ServerConfig;
+pub use error::ServerError;
+pub use server::Server;

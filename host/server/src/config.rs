@@ -1,0 +1,59 @@
+//! Settings of a server: the operator's.
+
+use opship_engine::{Compiler, ModuleLimits};
+use opship_world::Budget;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Settings of a [`crate::Server`].
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// The data directory: metadata, blobs, compiled modules, the admin token. Made with mode 0700.
+    pub data: PathBuf,
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where modules are compiled.
+    pub compiler: Compiler,
+    /// Are operations replayed? If not, all that ships does so by value.
+    pub replay: bool,
+    /// Replays at one time, not counting long ones, which run beside them at low priority.
+    pub workers: usize,
+    /// The server's own modules, by name without `std/`.
+    pub standard_modules: Vec<(String, Vec<u8>)>,
+    /// What a module may need.
+    pub module_limits: ModuleLimits,
+    /// Most bytes of one replay's memory.
+    pub memory_bytes: u64,
+    /// What a replay may produce.
+    pub budget: Budget,
+    /// Longest time that one replay may take.
+    pub deadline: Duration,
+    /// Most bytes of one uploaded blob.
+    pub blob_bytes: u64,
+    /// Connections at one time; more wait to be accepted.
+    pub connections: usize,
+    /// Listen beyond loopback although tokens and content then travel unencrypted.
+    pub insecure: bool,
+}
+
+impl ServerConfig {
+    /// Settings with their defaults: one worker a core, ten minutes a replay, blobs up to 64 GiB.
+    pub fn new(data: impl Into<PathBuf>, listen: SocketAddr, compiler: Compiler) -> ServerConfig {
+        ServerConfig {
+            data: data.into(),
+            listen,
+            compiler,
+            replay: true,
+            workers: std::thread::available_parallelism().map_or(2, usize::from),
+            standard_modules: Vec::new(),
+            module_limits: ModuleLimits::default(),
+            memory_bytes: 4 << 30,
+            budget: Budget::default(),
+            deadline: Duration::from_secs(600),
+            blob_bytes: 64 << 30,
+            connections: 1024,
+            insecure: false,
+        }
+    }
+}

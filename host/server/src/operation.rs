@@ -1,0 +1,166 @@
+//! How an operation is decided.
+
+use crate::lists::{Halt, Parts, Sent};
+use crate::modules;
+use crate::problem::Problem;
+use crate::replay::{Attempt, NotMatched, Ran, attempt};
+use crate::report;
+use crate::ship::{Closing, Context, Origin, Standing, conflict, end, halted, standing};
+use crate::state::blocking;
+use opship_record::answer::{Answer, Difference, Need, Reason, Status, Verdict};
+use opship_record::plan::{PROFILE, Stdin};
+use opship_record::record::Record;
+use opship_storage::Ending;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Decides an operation and says the answer.
+pub(crate) async fn decide(context: &Arc<Context>, record: Record, parts: Parts) -> Answer {
+    let (record, parts) = (Arc::new(record), Arc::new(parts));
+    match replay(context, &record, &parts).await {
+        Ok(Replay::Matched(ran)) => matched(context, &record, &parts, ran).await,
+        Ok(Replay::Not(not)) => by_value(context, record, parts, not).await,
+        Err(halt) => halted(context, halt),
+    }
+}
+
+enum Replay {
+    Matched(Arc<Ran>),
+    Not(Arc<NotMatched>),
+}
+
+/// Replays a record, unless that cannot be or was done a moment ago.
+async fn replay(context: &Arc<Context>, record: &Arc<Record>, parts: &Arc<Parts>) -> Result<Replay, Halt> {
+    let state = &context.state;
+    let without =
+        |reason, detail: &str| Ok(Replay::Not(Arc::new(NotMatched::without_replay(reason, Some(detail.to_owned())))));
+    if !state.replay {
+        return without(Reason::Policy, "this server does not replay operations; the result was asked for instead");
+    }
+    if record.plan.profile != PROFILE {
+        return without(Reason::EngineDiffers, "the record is of another engine profile; update the older side");
+    }
+    let (workspace, body) = (context.scope.workspace_id(), context.envelope.body);
+    if parts.has_lists()
+        && let Some(not) = state.outcomes.get(workspace, &body)
+    {
+        return Ok(Replay::Not(not));
+    }
+    let mut loaded = BTreeSet::new();
+    loop {
+        let (own, record, sent) = (Arc::clone(context), Arc::clone(record), Arc::clone(parts));
+        let attempted = state.workers.run(move |place| attempt(&own, &record, &sent, place)).await;
+        match attempted.map_err(|_| Halt::Failed("the replay was broken off; send the entry again".to_owned()))? {
+            Attempt::Matched(ran) => return Ok(Replay::Matched(ran)),
+            Attempt::Halt(halt) => return Err(halt),
+            Attempt::Not(not) => {
+                let not = Arc::new(not);
+                state.outcomes.keep(workspace, body, Arc::clone(&not));
+                return Ok(Replay::Not(not));
+            }
+            Attempt::Load(hashes) => {
+                for hash in hashes {
+                    if !loaded.insert(hash) {
+                        let detail = "more modules are used at once than the server keeps ready; send the entry again";
+                        return Err(Halt::Failed(detail.to_owned()));
+                    }
+                    let inline = parts.blobs.get(&hash).cloned();
+                    modules::load(state, &context.scope, hash, inline).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Every digest agrees: commit, if all that the run saw and overwrote is still as it saw it.
+async fn matched(context: &Arc<Context>, record: &Record, parts: &Arc<Parts>, ran: Arc<Ran>) -> Answer {
+    if let Err(halt) = keep_inputs(context, record, parts).await {
+        return halted(context, halt);
+    }
+    opship_engine::failpoint::hit("server-replayed");
+    let ending = Ending { replay_micros: Some(ran.micros), ..context.ending(Verdict::Matched) };
+    let (pinned, based_on) = (ran.pinned(), Some(ran.root));
+    end(context, Closing { origin: Origin::Run(ran), pinned, ending, based_on }).await
+}
+
+/// Modules and standard input that came inline stay, so that the next operation need not bring them.
+async fn keep_inputs(context: &Arc<Context>, record: &Record, parts: &Arc<Parts>) -> Result<(), Halt> {
+    let stdin = |stdin: &Option<Stdin>| matches!(stdin, Some(Stdin::Blob { hash }) if parts.blobs.contains_key(hash));
+    let inline = record.plan.steps.iter().any(|step| parts.blobs.contains_key(&step.module) || stdin(&step.stdin));
+    if !inline {
+        return Ok(());
+    }
+    let (own, parts) = (Arc::clone(context), Arc::clone(parts));
+    let kept = blocking(move || parts.keep(&own.state, &own.scope)).await;
+    Ok(kept.map_err(|problem: Problem| Halt::Failed(problem.detail().to_owned()))??)
+}
+
+/// What to do with an entry that goes by value.
+enum ByValue {
+    Ship(Closing),
+    Conflict(Closing, Reason),
+    Answer(Answer),
+}
+
+async fn by_value(context: &Arc<Context>, record: Arc<Record>, parts: Arc<Parts>, not: Arc<NotMatched>) -> Answer {
+    let own = Arc::clone(context);
+    let decided = blocking(move || match weigh(&own, &record, &parts, &not) {
+        Ok(decided) => decided,
+        Err(Halt::Failed(detail)) => ByValue::Answer(halted(&own, Halt::Failed(detail))),
+        Err(Halt::Needs(needs)) => ByValue::Answer(asks(&own, &parts, &not, needs, not.reason, report::summary(&not))),
+    });
+    match decided.await {
+        Ok(ByValue::Ship(closing)) => end(context, closing).await,
+        Ok(ByValue::Conflict(closing, reason)) => conflict(context, closing, reason).await,
+        Ok(ByValue::Answer(answer)) => answer,
+        Err(problem) => halted(context, Halt::Failed(problem.detail().to_owned())),
+    }
+}
+
+/// Weighs an entry that is not `matched`: the client's lists against the head, then against the replay.
+fn weigh(context: &Context, record: &Record, parts: &Parts, not: &NotMatched) -> Result<ByValue, Halt> {
+    let lists = parts.lists(&context.state, &context.scope, record)?;
+    let sent = Sent::new(&context.state, &context.scope, parts, lists)?;
+    let conflict = match standing(context, &sent.lists)? {
+        Standing::Holds => None,
+        Standing::InputsChanged(detail) => Some((Reason::InputsChanged, detail)),
+        Standing::OutputsChanged(detail) => Some((Reason::OutputsChanged, detail)),
+    };
+    let (reason, detail, report) = match &conflict {
+        Some((reason, detail)) => (*reason, Some(detail.clone()), Vec::new()),
+        None => (not.reason, not.detail.clone(), report::whole(context, parts, &sent, not)),
+    };
+    if !sent.lacking.is_empty() {
+        return Ok(ByValue::Answer(asks(context, parts, not, sent.needs(), reason, report)));
+    }
+    let verdict = if conflict.is_some() { Verdict::Conflicted } else { Verdict::Shipped };
+    let ending =
+        Ending { reason: Some(reason), report, detail, replay_micros: not.micros(), ..context.ending(verdict) };
+    let closing = Closing { pinned: sent.pinned.clone(), origin: Origin::Sent(Arc::new(sent)), ending, based_on: None };
+    Ok(match conflict {
+        Some((reason, _)) => ByValue::Conflict(closing, reason),
+        None => ByValue::Ship(closing),
+    })
+}
+
+/// Asks for what is lacking; what came inline stays, so that it need not come again.
+fn asks(
+    context: &Context,
+    parts: &Parts,
+    not: &NotMatched,
+    needs: Vec<Need>,
+    reason: Reason,
+    report: Vec<Difference>,
+) -> Answer {
+    if let Err(error) = parts.keep(&context.state, &context.scope) {
+        return halted(context, error.into());
+    }
+    Answer {
+        reason: Some(reason),
+        needs: Some(needs),
+        report: (!report.is_empty()).then_some(report),
+        detail: not.detail.clone(),
+        replay_micros: not.micros(),
+        ..Answer::new(context.envelope.sequence, Status::Needs)
+    }
+}

@@ -1,0 +1,53 @@
+//! Workspaces.
+
+use crate::auth::{Asking, Reader};
+use crate::body::{json, read_json};
+use crate::json;
+use crate::problem::Problem;
+use crate::state::{State as Shared, blocking};
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+
+/// Those that the principal may see.
+pub(super) async fn list(State(state): State<Arc<Shared>>, Asking(principal): Asking) -> Result<Response, Problem> {
+    let workspaces = blocking(move || state.store.workspaces(&principal)).await??;
+    let shown: Vec<_> = workspaces
+        .iter()
+        .map(|w| json!({"name": w.name, "head": w.head, "role": w.role.name(), "created": w.created}))
+        .collect();
+    Ok(json(StatusCode::OK, json!({ "workspaces": shown })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct New {
+    name: String,
+}
+
+/// Makes one.
+pub(super) async fn create(
+    State(state): State<Arc<Shared>>,
+    Asking(principal): Asking,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let new: New = read_json(&state, &headers, body).await?;
+    let made = blocking(move || {
+        let scope = state.store.create_workspace(&principal, &new.name)?;
+        state.store.head(&scope).map(|head| (new.name, head))
+    });
+    let (name, head) = made.await??;
+    Ok(json(StatusCode::CREATED, json!({"name": name, "head": json::version(&head)})))
+}
+
+/// One with its head.
+pub(super) async fn show(State(state): State<Arc<Shared>>, Reader(scope): Reader) -> Result<Response, Problem> {
+    let name = scope.workspace().to_owned();
+    let head = blocking(move || state.store.head(&scope)).await??;
+    Ok(json(StatusCode::OK, json!({"name": name, "head": json::version(&head)})))
+}
