@@ -1,0 +1,171 @@
+//! Memory, tables, time: what the module sees of a limit, and what ends the run instead.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+#[path = "support/run.rs"]
+mod with_world;
+
+use opship_engine::{Compiler, Engine, EngineConfig, RunError, Slow, TABLE_ELEMENTS};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use support::engine;
+use with_world::{Case, exit, exit_of, module, run};
+
+/// Grows the memory page by page until that is refused, and exits with its size.
+fn grow(memory: &str) -> String {
+    let body = "(block (result i32)
+        (loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1))))
+        (memory.size))";
+    module(&format!(r#"(memory (export "memory") {memory})"#), body)
+}
+
+fn engine_with_memory(memory_bytes: u64) -> Engine {
+    Engine::new(EngineConfig { memory_bytes, ..EngineConfig::new(Compiler::InProcess) }).unwrap()
+}
+
+#[test]
+fn memory_grows_to_the_records_limit_or_the_modules_own() {
+    let engine = engine();
+    let size = |memory: &str| exit_of(engine.run(Case::new(&engine, &[&grow(memory)]).pages(10).run()));
+    assert_eq!(size("1"), 10);
+    assert_eq!(size("10"), 10);
+    assert_eq!(size("1 5"), 5);
+    assert_eq!(size("0 5000"), 10);
+}
+
+#[test]
+fn growth_that_the_memorys_type_rules_out_is_refused_and_no_failure_of_the_host() {
+    let engine = engine_with_memory(8 << 30);
+    let body = "(i32.add (memory.grow (i32.const 1)) (memory.grow (i32.const 65535)))";
+    let text = module(r#"(memory (export "memory") 1)"#, body);
+    // 1 from the first, which is granted, and -1 from the second.
+    assert_eq!(exit_of(engine.run(Case::new(&engine, &[&text]).pages(65_536).run())), 0);
+}
+
+#[test]
+fn a_module_that_starts_over_the_records_limit_does_not_run() {
+    let engine = engine();
+    let case = Case::new(&engine, &[&grow("11")]).pages(10);
+    assert!(matches!(engine.run(case.run()), Err(RunError::Limit { limit: 10, .. })));
+}
+
+#[test]
+fn the_operators_limit_ends_the_run_and_is_never_seen_by_the_module() {
+    let engine = engine_with_memory(8 << 16);
+    for memory in ["1", "9"] {
+        let result = run(&engine, &grow(memory));
+        assert!(matches!(result, Err(RunError::Limit { limit: 0x8_0000, .. })), "{memory}: {result:?}");
+    }
+    assert_eq!(exit(&engine, &grow("1 8")), 8);
+}
+
+#[test]
+fn the_limit_holds_for_each_step_anew() {
+    let engine = engine_with_memory(10 << 16);
+    let text = grow("1 8");
+    let finished = engine.run(Case::new(&engine, &[&text, &text, &text]).run()).unwrap();
+    assert_eq!(finished.outcome.lists.exits, [8, 8, 8]);
+}
+
+#[test]
+fn tables_grow_to_the_profiles_limit() {
+    let fields = r#"(memory (export "memory") 1) (table $a 1 funcref) (table $b 1 funcref)"#;
+    let granted = TABLE_ELEMENTS - 2;
+    let body = format!(
+        "(i32.add (table.grow $a (ref.null func) (i32.const {granted})) (table.grow $b (ref.null func) (i32.const 1)))"
+    );
+    // 1 from the first, which is granted, and -1 from the second.
+    assert_eq!(exit(&engine(), &module(fields, &body)), 0);
+}
+
+const ENDLESS: &str = r#"(module (func (export "_start") (loop $l (br $l))))"#;
+
+#[test]
+fn an_endless_loop_ends_at_its_deadline() {
+    let engine = engine();
+    let case = Case::new(&engine, &[ENDLESS]);
+    let mut run = case.run();
+    run.deadline = Some(Duration::from_millis(20));
+    assert!(matches!(engine.run(run), Err(RunError::Deadline)));
+}
+
+#[test]
+fn an_endless_recursion_through_calls_ends_at_its_deadline() {
+    let text = r#"(module (func $a (return_call $b)) (func $b (return_call $a)) (func (export "_start") (call $a)))"#;
+    let engine = engine();
+    let case = Case::new(&engine, &[text]);
+    let mut run = case.run();
+    run.deadline = Some(Duration::from_millis(20));
+    assert!(matches!(engine.run(run), Err(RunError::Deadline)));
+}
+
+#[test]
+fn a_run_can_be_cancelled_before_and_while_it_runs() {
+    let engine = engine();
+    let case = Case::new(&engine, &[ENDLESS]);
+    let mut run = case.run();
+    run.cancel = Some(Arc::new(AtomicBool::new(true)));
+    assert!(matches!(engine.run(run), Err(RunError::Cancelled)));
+
+    let cancel = Arc::new(AtomicBool::new(false));
+    let mut run = case.run();
+    run.cancel = Some(Arc::clone(&cancel));
+    let call = Box::new(move || cancel.store(true, Ordering::Relaxed));
+    run.slow = Some(Slow { after: Duration::from_millis(10), call });
+    assert!(matches!(engine.run(run), Err(RunError::Cancelled)));
+}
+
+/// Tells its progress without end.
+const PROGRESS: &str = r#"(module
+    (import "opship_1" "progress" (func $progress (param i64 i64) (result i32)))
+    (memory (export "memory") 1)
+    (func (export "_start") (local $n i64)
+        (loop $l
+            (local.set $n (i64.add (local.get $n) (i64.const 1)))
+            (drop (call $progress (local.get $n) (i64.const -1)))
+            (br $l))))"#;
+
+#[test]
+fn a_long_run_is_called_slow_once_in_its_thread_and_tells_its_progress() {
+    let engine = engine();
+    let case = Case::new(&engine, &[PROGRESS]);
+    let (slow, told, cancel) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let mut run = case.run();
+    run.cancel = Some(Arc::clone(&cancel));
+    let (calls, thread) = (Arc::clone(&slow), std::thread::current().id());
+    let call = Box::new(move || {
+        assert_eq!(std::thread::current().id(), thread);
+        calls.fetch_add(1, Ordering::Relaxed);
+    });
+    run.slow = Some(Slow { after: Duration::ZERO, call });
+    run.progress = Some(Arc::new(move |done, total| {
+        assert!(done > 0 && total == u64::MAX);
+        if told.fetch_add(1, Ordering::Relaxed) >= 3 {
+            cancel.store(true, Ordering::Relaxed);
+        }
+    }));
+    assert!(matches!(engine.run(run), Err(RunError::Cancelled)));
+    assert_eq!(slow.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn runs_beside_each_other_end_on_their_own() {
+    let engine = engine();
+    let (long, short) = (
+        Case::new(&engine, &[ENDLESS]),
+        Case::new(&engine, &[&module(r#"(memory (export "memory") 1)"#, "(i32.const 4)")]),
+    );
+    let cancel = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let mut run = long.run();
+        run.cancel = Some(Arc::clone(&cancel));
+        let endless = scope.spawn(|| engine.run(run).map(|_| ()));
+        for _ in 0..50 {
+            assert_eq!(exit_of(engine.run(short.run())), 4);
+        }
+        cancel.store(true, Ordering::Relaxed);
+        assert!(matches!(endless.join().unwrap(), Err(RunError::Cancelled)));
+    });
+}
