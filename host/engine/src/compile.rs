@@ -1,6 +1,7 @@
 //! Compiling in a child process: the parent's side.
 
 use crate::child::{EXIT_NOT_LOCKED, EXIT_REFUSED, LIMITS_VARIABLE};
+use crate::error::{DETAIL, printable};
 use crate::{ModuleError, ModuleLimits};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
@@ -125,5 +126,5 @@ fn read_errors(mut stderr: impl Read) -> String {
     // What cannot be read is not shown; the exit status decides.
     let _ = (&mut stderr).take(MAX_STDERR).read_to_end(&mut bytes);
     let _ = io::copy(&mut stderr, &mut io::sink());
-    String::from_utf8_lossy(&bytes).trim().to_owned()
+    printable(String::from_utf8_lossy(&bytes).trim(), DETAIL)
 }

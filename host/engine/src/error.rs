@@ -164,9 +164,25 @@ impl From<Fault> for RunError {
 /// Names for people, at most 20 of them.
 fn list(wanted: &[(String, String)]) -> String {
     const SHOWN: usize = 20;
-    let mut names: Vec<String> = wanted.iter().take(SHOWN).map(|(module, name)| format!("'{module}.{name}'")).collect();
+    let name = |(module, name): &(String, String)| format!("'{}.{}'", printable(module, 80), printable(name, 80));
+    let mut names: Vec<String> = wanted.iter().take(SHOWN).map(name).collect();
     if wanted.len() > SHOWN {
         names.push(format!("and {} more", wanted.len() - SHOWN));
     }
     names.join(", ")
 }
+
+/// At most `most` characters of a text that a module may have made up, without those that steer a terminal.
+pub(crate) fn printable(text: &str, most: usize) -> String {
+    let steers = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut shown: String = text.chars().take(most).map(|c| if steers(c) { '\u{fffd}' } else { c }).collect();
+    if text.chars().nth(most).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Most characters of a detail in a message.
+pub(crate) const DETAIL: usize = 1000;

@@ -1,5 +1,6 @@
 //! What a module is, read without compiling it: cheap, and before anything else is done with untrusted bytes.
 
+use crate::error::{DETAIL, printable};
 use crate::link::{IMPORTS, Import};
 use crate::profile::TABLE_ELEMENTS;
 use crate::{ModuleError, ModuleLimits};
@@ -146,5 +147,5 @@ fn check(what: &'static str, actual: u64, limit: u64) -> Result<(), ModuleError>
 }
 
 fn malformed(error: BinaryReaderError) -> ModuleError {
-    ModuleError::Malformed { detail: error.to_string() }
+    ModuleError::Malformed { detail: printable(&error.to_string(), DETAIL) }
 }

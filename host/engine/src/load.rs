@@ -2,6 +2,7 @@
 
 use crate::cache;
 use crate::engine::Inner;
+use crate::error::{DETAIL, printable};
 use crate::run::RunState;
 use crate::{Compiler, Engine, ModuleError, compile};
 use opship_record::Hash;
@@ -191,7 +192,7 @@ impl Inner {
 }
 
 fn failed(error: &wasmtime::Error) -> ModuleError {
-    ModuleError::CompileFailed { detail: format!("{error:#}") }
+    ModuleError::CompileFailed { detail: printable(&format!("{error:#}"), DETAIL) }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,5 +1,6 @@
 //! One run: the steps of a plan, one after the other, in one world.
 
+use crate::error::{DETAIL, printable};
 use crate::limiter::Limiter;
 use crate::load::LoadedModule;
 use crate::{Engine, RunError};
@@ -45,7 +46,7 @@ pub struct Slow {
     /// After how long; looked at every 5 ms.
     pub after: Duration,
     /// What to do.
-    pub call: Box<dyn FnOnce() + Send + Sync>,
+    pub call: Box<dyn FnOnce() + Send>,
 }
 
 /// A run that ended, with whatever exit codes.
@@ -242,7 +243,7 @@ fn left(error: wasmtime::Error) -> Left {
     if error.is::<wasmtime::GcHeapOutOfMemory<()>>() {
         return Left::Trap(format!("no more memory for exceptions{frames}"));
     }
-    Left::Host(format!("{error:#}"))
+    Left::Host(printable(&format!("{error:#}"), DETAIL))
 }
 
 /// Where a module stood, innermost function first.
@@ -254,7 +255,7 @@ impl fmt::Display for Frames<'_> {
         for (index, frame) in self.0.frames().iter().take(SHOWN).enumerate() {
             f.write_str(if index == 0 { " in " } else { " < " })?;
             match frame.func_name() {
-                Some(name) => f.write_str(name)?,
+                Some(name) => f.write_str(&printable(name, 100))?,
                 None => write!(f, "function {}", frame.func_index())?,
             }
         }

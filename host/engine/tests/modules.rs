@@ -36,6 +36,14 @@ fn every_import_that_no_world_offers_is_listed() {
 }
 
 #[test]
+fn a_list_of_imports_stays_readable() {
+    let long = "n".repeat(5_000);
+    let imports: String = (0..100).map(|n| format!(r#"(import "env\1b[2J" "{n}{long}" (func))"#)).collect();
+    let error = refusal(&format!(r#"(module {imports} (func (export "_start")))"#)).to_string();
+    assert!(error.contains("and 80 more") && !error.contains('\u{1b}') && error.len() < 4_000, "{error:?}");
+}
+
+#[test]
 fn what_is_no_command_is_refused() {
     assert_eq!(refusal("(component)"), ModuleError::Component);
     assert_eq!(refusal(r#"(module (func (export "_initialize")))"#), ModuleError::NoStart);

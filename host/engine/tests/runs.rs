@@ -73,6 +73,14 @@ fn a_fault_in_the_module_is_reported_with_step_and_names() {
 }
 
 #[test]
+fn names_that_a_module_made_up_cannot_steer_a_terminal() {
+    let long = "n".repeat(50_000);
+    let text = format!(r#"(module (func (@name "\1b[2Jx{long}") (unreachable)) (func (export "_start") (call 0)))"#);
+    let error = run(&engine(), &text).unwrap_err().to_string();
+    assert!(error.contains("[2Jx") && !error.contains('\u{1b}') && error.len() < 1000, "{error:?}");
+}
+
+#[test]
 fn a_stack_overflow_is_reported_and_the_process_lives() {
     let locals = "(local i64 i64 i64 i64)".repeat(8);
     for text in [
@@ -95,6 +103,13 @@ fn exceptions_are_caught_by_the_module_or_end_the_run() {
     let fields = "(tag $e (param i32)) (func $throw (throw $e (i32.const 9)))";
     let caught = "(block $h (result i32) (try_table (catch $e $h) (call $throw)) (i32.const 0))";
     assert_eq!(exit(&engine, &module(&format!("{HELLO} {fields}"), caught)), 9);
+    let many = "(block $h (result i32) (try_table (catch $e $h) (throw $e (i32.const 9))) (i32.const 0))";
+    let body = format!(
+        "(block (result i32) (loop $l {many} (drop) (global.set $n (i32.add (global.get $n) (i32.const 1)))
+        (br_if $l (i32.lt_u (global.get $n) (i32.const 300000)))) (i32.const 6))"
+    );
+    let many = Case::new(&engine, &[&module(&format!("{HELLO} {fields} (global $n (mut i32) (i32.const 0))"), &body)]);
+    assert_eq!(with_world::exit_of(engine.run(many.pages(64).run())), 6);
     let uncaught = r#"(module (tag $e) (func (export "_start") (throw $e)))"#;
     match run(&engine, uncaught) {
         Err(RunError::Trap { message, .. }) => assert!(message.contains("exception"), "{message}"),
