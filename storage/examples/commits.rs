@@ -28,7 +28,7 @@ fn main() {
 }
 
 fn fsync(folder: &Path) {
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).mode(0o600).open(folder.join("f")).unwrap();
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join("f")).unwrap();
     let mut times = Vec::new();
     for _ in 0..200 {
         file.write_all(&[1; 16 << 10]).unwrap();

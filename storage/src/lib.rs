@@ -27,5 +27,5 @@ pub use blobs::{BlobContent, SMALL_BLOB, Staging};
 pub use entry::{Commit, Committed, Ending, EntryDetail, EntryFilter, Event, Finish, StoredEntry};
 pub use error::StorageError;
 pub use module::{ModuleInfo, STANDARD_PREFIX};
-pub use store::Store;
+pub use store::{OnDifference, Store};
 pub use tree::TreeView;

@@ -3,10 +3,10 @@
 use super::nodes::{NodeCache, WriteNodes};
 use super::{Result, blobs, entries, now, signed, versions};
 use crate::check::{Unmet, unmet};
-use crate::entry::{Committed, Ending, StoredEntry};
+use crate::entry::{Committed, Ending, Finish, StoredEntry};
 use crate::error::unfit;
-use crate::{StorageError, pack};
-use opship_record::entry::{Body, BodyKind, Envelope};
+use crate::{Scope, StorageError, pack};
+use opship_record::entry::{BodyKind, Envelope};
 use opship_record::observation::Observation;
 use opship_record::record::Lists;
 use opship_record::tree::{TreeError, apply};
@@ -35,18 +35,9 @@ pub(crate) struct Prepared {
 pub(crate) struct BasedOn(pub(crate) Option<Hash>);
 
 impl Prepared {
-    /// Encodes, hashes and compresses.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn new(
-        scope: &crate::Scope,
-        envelope: Envelope,
-        body: &Body,
-        lists: Lists,
-        small: Vec<Vec<u8>>,
-        pinned: Vec<Hash>,
-        ending: Ending,
-        head: Option<BasedOn>,
-    ) -> Result<Prepared> {
+    /// Encodes, hashes and compresses. `head` is `None` for an entry that makes no version.
+    pub(crate) fn new(scope: &Scope, finish: Finish, head: Option<BasedOn>) -> Result<Prepared> {
+        let Finish { envelope, body, lists, small_blobs, pinned, ending } = finish;
         if body.id() != envelope.body || body.kind() != envelope.kind {
             return Err(unfit(&TreePath::root(), "the envelope names another body"));
         }
@@ -56,18 +47,13 @@ impl Prepared {
             body: body.encode(),
             packed: pack::pack_lists(&lists)?,
             report: (!ending.report.is_empty()).then(|| codec::encode(&ending.report)),
-            small: small.into_iter().map(|bytes| (Hash::of(&bytes), bytes)).collect(),
+            small: small_blobs.into_iter().map(|bytes| (Hash::of(&bytes), bytes)).collect(),
             envelope,
             lists,
             pinned,
             ending,
             head,
         })
-    }
-
-    /// Lengths of the small blobs.
-    pub(crate) fn small_lengths(&self) -> impl Iterator<Item = usize> {
-        self.small.iter().map(|(_, bytes)| bytes.len())
     }
 }
 

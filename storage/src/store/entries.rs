@@ -66,7 +66,7 @@ impl Store {
     /// # Errors
     /// [`StorageError::Incomplete`], [`StorageError::DiskFull`]. Nothing was changed.
     pub fn finish(&self, scope: &Scope, finish: Finish) -> Result<Committed> {
-        let work = self.finishing(scope, finish)?;
+        let work = self.ending(scope, finish, None)?;
         self.0.database.write(work).inspect(|committed| self.tell(committed))
     }
 
@@ -75,7 +75,7 @@ impl Store {
     /// # Errors
     /// As [`Store::finish`].
     pub async fn finish_async(&self, scope: &Scope, finish: Finish) -> Result<Committed> {
-        let work = self.finishing(scope, finish)?;
+        let work = self.ending(scope, finish, None)?;
         self.0.database.write_async(work).await.inspect(|committed| self.tell(committed))
     }
 
@@ -85,30 +85,23 @@ impl Store {
         commit: Commit,
     ) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
         let Commit { envelope, body, lists, small_blobs, pinned, ending, based_on } = commit;
-        let head = Some(BasedOn(based_on));
-        self.ending(scope, Prepared::new(scope, envelope, &body, lists, small_blobs, pinned, ending, head))
+        let finish = Finish { envelope, body, lists, small_blobs, pinned, ending };
+        self.ending(scope, finish, Some(BasedOn(based_on)))
     }
 
-    fn finishing(
-        &self,
-        scope: &Scope,
-        finish: Finish,
-    ) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
-        let Finish { envelope, body, lists, small_blobs, pinned, ending } = finish;
-        self.ending(scope, Prepared::new(scope, envelope, &body, lists, small_blobs, pinned, ending, None))
-    }
-
+    /// Prepares on the caller's thread what the writer then does.
     fn ending(
         &self,
         scope: &Scope,
-        prepared: Result<Prepared>,
+        finish: Finish,
+        head: Option<BasedOn>,
     ) -> Result<impl FnOnce(&Connection) -> Result<Committed> + use<>> {
         scope.needs(Role::Write)?;
-        let (prepared, nodes) = (prepared?, self.0.database.nodes.clone());
-        if let Some(length) = prepared.small_lengths().find(|length| *length > SMALL_BLOB) {
-            let detail = format!("{length} bytes are no small blob; store it before");
+        if let Some(large) = finish.small_blobs.iter().find(|bytes| bytes.len() > SMALL_BLOB) {
+            let detail = format!("{} bytes are no small blob; store it before", large.len());
             return Err(StorageError::Unfit { path: "small blobs".to_owned(), detail });
         }
+        let (prepared, nodes) = (Prepared::new(scope, finish, head)?, self.0.database.nodes.clone());
         Ok(move |connection: &Connection| end(connection, &nodes, &prepared))
     }
 

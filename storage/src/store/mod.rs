@@ -6,6 +6,8 @@ mod entries;
 mod modules;
 mod versions;
 
+pub use versions::OnDifference;
+
 use crate::blobs::Blobs;
 use crate::data_dir::DataDir;
 use crate::sqlite::{self, Database};

@@ -8,6 +8,9 @@ use opship_record::node::Node;
 use opship_record::version::Version;
 use opship_record::{Hash, TreePath, tree};
 
+/// Hears of each path that differs, with what is there on either side.
+pub type OnDifference<'a> = dyn FnMut(&TreePath, Option<&Node>, Option<&Node>) -> Result<()> + 'a;
+
 impl Store {
     /// The newest version.
     ///
@@ -58,13 +61,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StorageError::NotFound`] for a tree that is not visible, and whatever `found` returns.
-    pub fn diff(
-        &self,
-        scope: &Scope,
-        from: &Hash,
-        to: &Hash,
-        found: &mut dyn FnMut(&TreePath, Option<&Node>, Option<&Node>) -> Result<()>,
-    ) -> Result<()> {
+    pub fn diff(&self, scope: &Scope, from: &Hash, to: &Hash, found: &mut OnDifference<'_>) -> Result<()> {
         for root in [from, to] {
             if self.tree(scope, root)?.is_none() {
                 return Err(StorageError::not_found("tree", root.to_string()));
