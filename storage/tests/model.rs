@@ -96,7 +96,7 @@ fn changes(old: &Model, new: &Model) -> Vec<Change> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
     fn versions_are_what_the_changes_say(batches in prop::collection::vec(steps(), 1..5), reopen in 0..5usize) {
