@@ -192,7 +192,7 @@ impl Walk<'_> {
         };
         match &inode.node {
             Node::Directory(_) => return self.present_directory(id, spot, below, in_place),
-            Node::File(file) if !in_place || file.produced.is_some() => {
+            Node::File(file) if !in_place || file.produced.is_some() || self.produced.contains_key(&id) => {
                 let after = self.file_after(id, spot)?;
                 self.changed(spot, below, after)?;
             }

@@ -217,6 +217,18 @@ fn snapshot(root: &Path) -> MemoryTree {
     walk(root, &TreePath::root(), MemoryTree::new())
 }
 
+/// Makes a directory that holds a tree; what were two names of one file are two files now.
+fn write_out(tree: &MemoryTree, root: &Path) {
+    for (path, node, content) in tree.nodes().skip(1) {
+        let at = root.join(path.as_str());
+        match node {
+            SourceNode::File { .. } => fs::write(at, content).unwrap(),
+            SourceNode::Directory { .. } => fs::create_dir(at).unwrap(),
+            SourceNode::Symlink { target, .. } => symlink(std::str::from_utf8(target).unwrap(), at).unwrap(),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Nodes(BTreeMap<Hash, Vec<u8>>);
 
@@ -355,7 +367,9 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         check(&MemoryTree::new(), dir.path(), &first)?;
         let source = snapshot(dir.path());
-        check(&source, dir.path(), &second)?;
+        let fresh = tempfile::tempdir().unwrap();
+        write_out(&source, fresh.path());
+        check(&source, fresh.path(), &second)?;
     }
 
     #[test]
