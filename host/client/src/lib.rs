@@ -1,1 +1,48 @@
-//! .
+//! Working copies: folders whose changes are recorded as operations and values, and kept in sync with a server.
+//!
+//! Two halves. This one is local: it runs modules on the folder, records what they did, applies it so that nothing is
+//! ever lost, and finds what changed by other means. [`net`] and [`sync`] ship the log and pull what others did.
+//!
+//! Invariants: no byte that somebody wrote is replaced before it is kept or known to the server; the index is the state
+//! of the tree after all entries of the log; below the root nothing is reached through a link.
+#![forbid(unsafe_code)]
+
+mod capture;
+mod check;
+mod conflict;
+mod db;
+mod error;
+mod exchange;
+mod fs;
+mod identity;
+mod layout;
+mod ledger;
+mod log;
+pub mod modules;
+mod mounts;
+pub mod net;
+mod own;
+mod release;
+mod remote;
+mod request;
+
+mod run;
+mod scan;
+mod shipping;
+mod source;
+mod stage;
+mod staging;
+mod steps;
+pub mod sync;
+mod tree;
+mod values;
+mod working_copy;
+
+pub use error::ClientError;
+pub use layout::{Config, UserCache, find_root};
+pub use log::{Deferred, EntryState, LogEntry, Origin, Traffic};
+pub use mounts::{MountStore, MountTree};
+pub use remote::{RemoteChange, Skipped};
+pub use run::{RunReport, RunRequest, StdinRequest, StepRequest};
+pub use scan::{Scan, Unsupported};
+pub use working_copy::WorkingCopy;

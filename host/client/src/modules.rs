@@ -161,7 +161,9 @@ impl ModuleBook {
             }
             module.registered = true;
             match self.pins.get(&module.name) {
-                Some(pin) if pin.hash != module.hash && !(pin.standard && module.standard) => differing.push(module.name),
+                Some(pin) if pin.hash != module.hash && !(pin.standard && module.standard) => {
+                    differing.push(module.name)
+                }
                 _ => drop(self.pins.insert(module.name.clone(), module)),
             }
         }
@@ -209,7 +211,10 @@ impl ModuleBook {
             return Ok(());
         }
         let bytes = self.bytes(hash)?.ok_or_else(|| {
-            read_failed(&self.module_path(hash), &"the module's bytes are gone; register it again with 'opship module add'")
+            read_failed(
+                &self.module_path(hash),
+                &"the module's bytes are gone; register it again with 'opship module add'",
+            )
         })?;
         api.put_blob(hash, std::io::Cursor::new(bytes)).await
     }
@@ -293,7 +298,9 @@ impl From<&ModuleChoice> for ModuleDescription {
             name: choice.name.clone(),
             hash: choice.hash.to_string(),
             length: 0,
-            mounts: mounts.map(|(path, tree)| MountDescription { path: path.to_string(), tree: tree.to_string() }).collect(),
+            mounts: mounts
+                .map(|(path, tree)| MountDescription { path: path.to_string(), tree: tree.to_string() })
+                .collect(),
             argv0: (choice.argv0 != choice.name).then(|| choice.argv0.clone()),
             standard: false,
             registered: false,
@@ -305,7 +312,9 @@ impl From<&ModuleChoice> for ModuleDescription {
 fn check_name(name: &str) -> Result<(), ClientError> {
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
     if name.is_empty() || name.len() > 63 || !name.chars().all(valid) || name.starts_with(['.', '-', '_']) {
-        return Err(ClientError::Refused(format!("'{name}' cannot name a module: use a to z, 0 to 9, '.', '_' and '-', at most 63")));
+        return Err(ClientError::Refused(format!(
+            "'{name}' cannot name a module: use a to z, 0 to 9, '.', '_' and '-', at most 63"
+        )));
     }
     Ok(())
 }

@@ -49,8 +49,8 @@ impl FileContent for LiveContent {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, SourceError> {
         let rest = usize::try_from(self.signature.size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let wanted = rest.min(buffer.len());
-        let count = read_fully_at(&self.file, offset, &mut buffer[..wanted])
-            .map_err(|error| unreadable(&self.path, &error))?;
+        let count =
+            read_fully_at(&self.file, offset, &mut buffer[..wanted]).map_err(|error| unreadable(&self.path, &error))?;
         if count < wanted {
             return Err(changed(&self.path));
         }

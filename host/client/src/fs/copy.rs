@@ -2,7 +2,7 @@
 
 use opship_record::{Hash, Hasher};
 use opship_world::read_fully_at;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, Write};
 

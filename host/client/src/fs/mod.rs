@@ -11,7 +11,6 @@ pub(crate) use content::{KeptContent, LiveContent, changed, unreadable};
 pub(crate) use copy::{copy_hashed, write_new};
 pub(crate) use signature::{Signature, is_racy, now_nanos};
 
-use opship_record::TreePath;
 use opship_record::node::Kind;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -234,9 +233,4 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     // ELOOP: a link stands above it; links are not followed, so nothing is below one.
     matches!(errno, Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP))
-}
-
-/// The path of a tree's path for [`Root`]'s calls.
-pub(crate) fn parent_of(path: &TreePath) -> String {
-    path.parent().unwrap_or_default().as_str().to_owned()
 }

@@ -1,0 +1,158 @@
+//! Conflict copies: other bytes than expected stay in the tree, beside the path.
+
+use crate::fs::{copy_hashed, write_new};
+use crate::identity::Identity;
+use crate::working_copy::Shared;
+use crate::{ClientError, WorkingCopy};
+use opship_record::TreePath;
+use opship_record::limits::MAX_COMPONENT;
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+impl WorkingCopy {
+    /// Copies a file as it is now beside itself, under a name that says so, and gives that path. The next scan makes a
+    /// value entry of it.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`].
+    pub fn conflict_copy(&self, path: &TreePath) -> Result<TreePath, ClientError> {
+        let _lock = self.lock()?;
+        let live = self.shared.root.open_file(path.as_str()).map_err(ClientError::io(format!("reading '{path}'")))?;
+        let found =
+            crate::fs::Found::of(&rustix::fs::fstat(&live).map_err(ClientError::io(format!("reading '{path}'")))?);
+        self.write_beside(path, found.mode, found.signature.mtime, &mut |to| {
+            copy_hashed(&live, to, u64::MAX).map(|_| ())
+        })
+    }
+
+    /// As [`WorkingCopy::conflict_copy`], of a content that the log still has: the author's bytes of an entry that ended
+    /// `conflicted`.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`], [`ClientError::Refused`] if the content is not at hand.
+    pub fn conflict_copy_of(
+        &self,
+        path: &TreePath,
+        hash: &opship_record::Hash,
+        mode: u16,
+        mtime: i64,
+    ) -> Result<TreePath, ClientError> {
+        let _lock = self.lock()?;
+        let content = crate::source::content_of(&self.shared, hash)?
+            .ok_or_else(|| ClientError::Refused(format!("the bytes of '{path}' are not here any more")))?;
+        self.write_beside(path, mode, mtime, &mut |to| {
+            let mut buffer = vec![0; 256 << 10];
+            let mut offset = 0;
+            loop {
+                match content.read_at(offset, &mut buffer).map_err(|error| io::Error::other(error.to_string()))? {
+                    0 => return Ok(()),
+                    count => {
+                        io::Write::write_all(to, &buffer[..count])?;
+                        offset += count as u64;
+                    }
+                }
+            }
+        })
+    }
+
+    fn write_beside(
+        &self,
+        path: &TreePath,
+        mode: u16,
+        mtime: i64,
+        fill: &mut dyn FnMut(&mut std::fs::File) -> io::Result<()>,
+    ) -> Result<TreePath, ClientError> {
+        let shared = &self.shared;
+        let staging = crate::staging::Staging::new(shared)?;
+        let slot = staging.new_path();
+        let write = |slot: &str, fill: &mut dyn FnMut(&mut std::fs::File) -> io::Result<()>| -> io::Result<()> {
+            let mut to = write_new(&shared.root, slot)?;
+            fill(&mut to)?;
+            shared.root.set_mode(slot, mode)?;
+            shared.root.set_mtime(slot, mtime)?;
+            to.sync_all()
+        };
+        write(&slot, fill).map_err(ClientError::io(format!("making a conflict copy of '{path}'")))?;
+        move_beside(shared, &slot, path)
+    }
+}
+
+/// Moves what is at `slot` beside `path`, under a name that nothing has, and gives that path.
+pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Result<TreePath, ClientError> {
+    let client = Identity::client(&shared.db.read())?.to_string();
+    let failed = || format!("making a conflict copy of '{path}'");
+    let mut folder = path.parent().unwrap_or_default();
+    // Where the folder is gone, the copy goes into the nearest one that is left.
+    while !shared.root.stat(folder.as_str()).map_err(ClientError::io(failed()))?.is_some_and(is_directory) {
+        folder = folder.parent().unwrap_or_default();
+    }
+    let today = date(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
+    let short: String = client.chars().take(8).collect();
+    for count in 1..10_000u32 {
+        let label = if count == 1 { String::new() } else { format!(" {count}") };
+        let name = conflict_name(path.name().unwrap_or_default(), &format!(" (conflict {today} {short}{label})"));
+        let to = folder.join(&name).map_err(opship_record::Error::from)?;
+        match shared.root.rename(slot, to.as_str()) {
+            Ok(()) => {
+                shared.root.sync_directory(folder.as_str()).map_err(ClientError::io(failed()))?;
+                tracing::warn!(%path, copy = %to, "another program wrote this file meanwhile; both are kept");
+                return Ok(to);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(ClientError::io(failed())(error)),
+        }
+    }
+    Err(ClientError::Refused(format!("'{path}' has too many conflict copies; remove some and try again")))
+}
+
+fn is_directory(found: crate::fs::Found) -> bool {
+    found.kind == Some(opship_record::node::Kind::Directory)
+}
+
+/// `name.ext` with a label before the extension, cut to the longest name.
+fn conflict_name(name: &str, label: &str) -> String {
+    let dot = name.rfind('.').filter(|at| *at > 0);
+    let (stem, extension) = dot.map_or((name, ""), |at| name.split_at(at));
+    let extension = if extension.len() > 32 { "" } else { extension };
+    let room = MAX_COMPONENT - label.len() - extension.len();
+    let mut end = stem.len().min(room);
+    while !stem.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{label}{extension}", &stem[..end])
+}
+
+/// The UTC date of a time in seconds since 1970 (H. Hinnant, "chrono-compatible low-level date algorithms", days to
+/// civil).
+fn date(seconds: u64) -> String {
+    let days = seconds / 86_400 + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(date(0), "1970-01-01");
+        assert_eq!(date(951_782_400), "2000-02-29");
+        assert_eq!(date(1_798_761_599), "2026-12-31");
+    }
+
+    #[test]
+    fn the_label_stands_before_the_extension_and_long_names_are_cut() {
+        assert_eq!(conflict_name("a.txt", " (x)"), "a (x).txt");
+        assert_eq!(conflict_name(".profile", " (x)"), ".profile (x)");
+        let long = "ö".repeat(127);
+        let name = conflict_name(&long, " (x)");
+        assert!(name.len() <= MAX_COMPONENT && name.ends_with(" (x)"));
+    }
+}

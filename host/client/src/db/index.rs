@@ -1,0 +1,156 @@
+//! The index: the state of each path after all entries of the log.
+
+use super::{below, damaged, int, uint};
+use crate::fs::Signature;
+use opship_record::node::{Kind, Node};
+use opship_record::{Hash, TreePath};
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+
+/// One path of the index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// The state.
+    pub node: Node,
+    /// The signature of the file that had this state; `None`: not known, so the file is compared by hash.
+    pub signature: Option<Signature>,
+    /// Was the signature taken too soon after the file's last change to be trusted?
+    pub racy: bool,
+    /// Does the server hold this state?
+    pub synced: bool,
+    /// Number of the entry that made the state; 0 for what was pulled.
+    pub entry: u64,
+}
+
+impl Row {
+    /// Does the signature prove that a file has this row's content?
+    pub(crate) fn is_proved_by(&self, signature: &Signature) -> bool {
+        !self.racy && self.signature.as_ref() == Some(signature)
+    }
+
+    /// The content's hash, of a file.
+    pub(crate) fn hash(&self) -> Option<Hash> {
+        match &self.node {
+            Node::File { hash, .. } => Some(*hash),
+            _ => None,
+        }
+    }
+}
+
+const COLUMNS: &str = "path, kind, mode, mtime, length, hash, target, device, inode, size, disk_mtime, disk_ctime, racy, \
+                       synced, entry";
+
+fn read(row: &SqlRow<'_>) -> rusqlite::Result<(TreePath, Row)> {
+    let path = TreePath::new(row.get::<_, String>(0)?).map_err(|error| damaged(0, error))?;
+    let node = match row.get::<_, u8>(1)? {
+        0 => Node::File {
+            mode: row.get(2)?,
+            mtime: row.get(3)?,
+            length: uint(row.get(4)?),
+            hash: Hash::from_bytes(row.get(5)?),
+        },
+        1 => Node::Directory { mode: row.get(2)? },
+        _ => Node::Symlink { mtime: row.get(3)?, target: row.get(6)? },
+    };
+    let signature = match row.get::<_, Option<i64>>(8)? {
+        Some(inode) => Some(Signature {
+            device: row.get::<_, i64>(7)? as u64,
+            inode: inode as u64,
+            size: uint(row.get(9)?),
+            mtime: row.get(10)?,
+            ctime: row.get(11)?,
+        }),
+        None => None,
+    };
+    Ok((path, Row { node, signature, racy: row.get(12)?, synced: row.get(13)?, entry: uint(row.get(14)?) }))
+}
+
+/// The row of a path.
+pub(crate) fn get(db: &Connection, path: &TreePath) -> rusqlite::Result<Option<Row>> {
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} FROM node WHERE path = ?1"))?;
+    statement.query_row([path.as_str()], |row| Ok(read(row)?.1)).optional()
+}
+
+/// The rows directly in a directory, in byte order.
+pub(crate) fn children(db: &Connection, path: &TreePath) -> rusqlite::Result<Vec<(TreePath, Row)>> {
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} FROM node WHERE parent = ?1 ORDER BY path"))?;
+    statement.query_map([path.as_str()], read)?.collect()
+}
+
+/// The rows below a path, at any depth, in byte order; all rows for the root.
+pub(crate) fn all_below(db: &Connection, path: &TreePath) -> rusqlite::Result<Vec<(TreePath, Row)>> {
+    let (from, to) = below(path.as_str());
+    let mut statement =
+        db.prepare_cached(&format!("SELECT {COLUMNS} FROM node WHERE path >= ?1 AND path < ?2 ORDER BY path"))?;
+    statement.query_map([from, to], read)?.collect()
+}
+
+/// Some path whose state is a file with this content.
+pub(crate) fn path_of_hash(db: &Connection, hash: &Hash) -> rusqlite::Result<Vec<(TreePath, Row)>> {
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} FROM node WHERE hash = ?1 LIMIT 16"))?;
+    statement.query_map([hash.as_bytes()], read)?.collect()
+}
+
+/// Sets the row of a path.
+pub(crate) fn put(db: &Connection, path: &TreePath, row: &Row) -> rusqlite::Result<()> {
+    let (mode, mtime, length, hash, target) = match &row.node {
+        Node::File { mode, mtime, length, hash } => (*mode, *mtime, *length, Some(hash.as_bytes()), None),
+        Node::Directory { mode } => (*mode, 0, 0, None, None),
+        Node::Symlink { mtime, target } => (0, *mtime, 0, None, Some(target)),
+    };
+    let kind = row.node.kind() as u8;
+    let s = row.signature.as_ref();
+    let parent = path.parent().unwrap_or_default();
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO node (path, parent, kind, mode, mtime, length, hash, target, device, inode, size, \
+         disk_mtime, disk_ctime, racy, synced, entry) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+    )?
+    .execute(params![
+        path.as_str(),
+        parent.as_str(),
+        kind,
+        mode,
+        mtime,
+        int(length),
+        hash,
+        target,
+        // Identities may use all 64 bits; only equality matters.
+        s.map(|s| s.device as i64),
+        s.map(|s| s.inode as i64),
+        s.map(|s| int(s.size)),
+        s.map(|s| s.mtime),
+        s.map(|s| s.ctime),
+        row.racy,
+        row.synced,
+        int(row.entry),
+    ])?;
+    Ok(())
+}
+
+/// Takes a path out of the index; one that is not in it is fine.
+pub(crate) fn remove(db: &Connection, path: &TreePath) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM node WHERE path = ?1")?.execute([path.as_str()])?;
+    Ok(())
+}
+
+/// Remembers a newer signature of the same state.
+pub(crate) fn refresh(db: &Connection, path: &TreePath, signature: &Signature, racy: bool) -> rusqlite::Result<()> {
+    if let Some(row) = get(db, path)? {
+        put(db, path, &Row { signature: Some(*signature), racy, ..row })?;
+    }
+    Ok(())
+}
+
+/// The server holds all states that an entry made.
+pub(crate) fn mark_synced(db: &Connection, entry: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE node SET synced = 1 WHERE entry = ?1")?.execute([int(entry)])?;
+    Ok(())
+}
+
+/// The kind that the index holds at a path; the root is a directory.
+pub(crate) fn kind(db: &Connection, path: &TreePath) -> rusqlite::Result<Option<Kind>> {
+    if path.is_root() {
+        return Ok(Some(Kind::Directory));
+    }
+    Ok(get(db, path)?.map(|row| row.node.kind()))
+}

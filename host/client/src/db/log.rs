@@ -1,0 +1,245 @@
+//! The log: entries and their answers.
+
+use super::{damaged, int, uint, waits};
+use crate::ClientError;
+use crate::log::{EntryState, LogEntry, Traffic};
+use opship_record::answer::{Answer, Status};
+use opship_record::codec;
+use opship_record::effect::{self, Change};
+use opship_record::entry::{Body, BodyKind, ClientId};
+use opship_record::observation::{self, Observation};
+use opship_record::record::{Lists, StepStreams};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A new entry.
+pub(crate) struct NewEntry<'a> {
+    pub body: &'a Body,
+    pub lists: &'a Lists,
+    pub command: &'a str,
+    pub value_bytes: u64,
+    pub state: EntryState,
+}
+
+const COLUMNS: &str = "number, client, sequence, kind, state, sent, command, body, value_bytes, answer, sent_bytes, \
+                       received_bytes, created, ended, released";
+
+/// Appends an entry with the next sequence number, its waits and the paths that it uses; gives its number.
+pub(crate) fn append(db: &Connection, client: &ClientId, new: &NewEntry<'_>) -> Result<u64, ClientError> {
+    let sequence: i64 = db
+        .prepare_cached("SELECT coalesce(max(sequence), 0) + 1 FROM entry WHERE client = ?1")?
+        .query_row([client.as_bytes()], |row| row.get(0))?;
+    db.prepare_cached(
+        "INSERT INTO entry (client, sequence, kind, state, command, body, observations, changes, streams, value_bytes, \
+         created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )?
+    .execute(params![
+        client.as_bytes(),
+        sequence,
+        new.body.kind() as u8,
+        new.state as u8,
+        new.command,
+        new.body.encode(),
+        pack(&observation::encode_list(&new.lists.observations))?,
+        pack(&effect::encode_list(&new.lists.changes))?,
+        pack(&codec::encode(&new.lists.streams))?,
+        int(new.value_bytes),
+        int(now_millis()),
+    ])?;
+    let number = uint(db.last_insert_rowid());
+    waits::insert(db, number, new.body, new.lists)?;
+    Ok(number)
+}
+
+/// Gives an unended value entry another list of changes under the same number.
+pub(crate) fn rewrite_value(
+    db: &Connection,
+    number: u64,
+    changes: &[Change],
+    command: &str,
+    value_bytes: u64,
+) -> Result<(), ClientError> {
+    let body = Body::Value(opship_record::entry::Value::new(changes));
+    let lists = Lists { changes: changes.to_vec(), ..Lists::default() };
+    db.prepare_cached(
+        "UPDATE entry SET body = ?2, changes = ?3, command = ?4, value_bytes = ?5, answer = NULL WHERE number = ?1",
+    )?
+    .execute(params![
+        int(number),
+        body.encode(),
+        pack(&effect::encode_list(changes))?,
+        command,
+        int(value_bytes)
+    ])?;
+    waits::remove(db, number)?;
+    waits::insert(db, number, &body, &lists)
+}
+
+/// Sets where an entry stands.
+pub(crate) fn set_state(db: &Connection, number: u64, state: EntryState) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE entry SET state = ?2 WHERE number = ?1")?.execute(params![int(number), state as u8])?;
+    Ok(())
+}
+
+/// An entry by its number.
+pub(crate) fn get(db: &Connection, number: u64) -> Result<LogEntry, ClientError> {
+    let sql = format!("SELECT {COLUMNS} FROM entry WHERE number = ?1");
+    let entry = db.prepare_cached(&sql)?.query_row([int(number)], read).optional()?;
+    with_waits(db, entry.ok_or(ClientError::NoEntry(number))?)
+}
+
+/// An entry by its key on the wire.
+pub(crate) fn find(db: &Connection, client: &ClientId, sequence: u64) -> Result<Option<LogEntry>, ClientError> {
+    let sql = format!("SELECT {COLUMNS} FROM entry WHERE client = ?1 AND sequence = ?2");
+    let found = db.prepare_cached(&sql)?.query_row(params![client.as_bytes(), int(sequence)], read).optional()?;
+    found.map(|entry| with_waits(db, entry)).transpose()
+}
+
+/// All entries in a state, in order.
+pub(crate) fn in_state(db: &Connection, state: EntryState) -> Result<Vec<LogEntry>, ClientError> {
+    let sql = format!("SELECT {COLUMNS} FROM entry WHERE state = ?1 ORDER BY number");
+    let entries: Vec<LogEntry> = db.prepare_cached(&sql)?.query_map([state as u8], read)?.collect::<Result<_, _>>()?;
+    entries.into_iter().map(|entry| with_waits(db, entry)).collect()
+}
+
+/// The ended entries for which something is still kept, in order.
+pub(crate) fn unreleased(db: &Connection) -> Result<Vec<LogEntry>, ClientError> {
+    let sql = format!("SELECT {COLUMNS} FROM entry WHERE state = 2 AND released = 0 ORDER BY number");
+    let entries: Vec<LogEntry> = db.prepare_cached(&sql)?.query_map([], read)?.collect::<Result<_, _>>()?;
+    entries.into_iter().map(|entry| with_waits(db, entry)).collect()
+}
+
+/// The newest entries with a number under `before`, newest first.
+pub(crate) fn newest(db: &Connection, before: Option<u64>, limit: usize) -> Result<Vec<LogEntry>, ClientError> {
+    let sql = format!("SELECT {COLUMNS} FROM entry WHERE number < ?1 ORDER BY number DESC LIMIT ?2");
+    let before = before.map_or(i64::MAX, int);
+    let entries: Vec<LogEntry> =
+        db.prepare_cached(&sql)?.query_map(params![before, int(limit as u64)], read)?.collect::<Result<_, _>>()?;
+    entries.into_iter().map(|entry| with_waits(db, entry)).collect()
+}
+
+/// The full lists of an entry.
+pub(crate) fn lists(db: &Connection, number: u64) -> Result<Lists, ClientError> {
+    let sql = "SELECT kind, body, observations, changes, streams FROM entry WHERE number = ?1";
+    type Packed = (u8, Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>);
+    let row: Option<Packed> = db
+        .prepare_cached(sql)?
+        .query_row([int(number)], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?, r.get(3)?, r.get(4)?)))
+        .optional()?;
+    let (kind, body, observations, changes, streams) = row.ok_or(ClientError::NoEntry(number))?;
+    let observations: Vec<Observation> = observation::decode_list(&unpack(&observations)?)?;
+    let changes: Vec<Change> = effect::decode_list(&unpack(&changes)?)?;
+    let streams: Vec<StepStreams> = codec::decode(&unpack(&streams)?, "list of streams")?;
+    let exits = match Body::decode(kind_of(kind), &body)? {
+        Body::Operation(record) => record.exits.unwrap_or_else(|| vec![0; record.plan.steps.len()]),
+        Body::Value(_) => Vec::new(),
+    };
+    Ok(Lists { observations, changes, streams, exits })
+}
+
+/// Notes that an entry was put into a request.
+pub(crate) fn mark_sent(db: &Connection, number: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE entry SET sent = 1 WHERE number = ?1")?.execute([int(number)])?;
+    Ok(())
+}
+
+/// Stores an answer. A verdict that the server holds the outputs under ends the waiting for them.
+pub(crate) fn answer(db: &Connection, number: u64, answer: &Answer, traffic: Traffic) -> Result<(), ClientError> {
+    let ended = answer.status == Status::Ended;
+    let changed = db
+        .prepare_cached(
+            "UPDATE entry SET answer = ?2, sent_bytes = sent_bytes + ?3, received_bytes = received_bytes + ?4, sent = 1, \
+             state = CASE WHEN ?5 THEN 2 ELSE state END, ended = CASE WHEN ?5 THEN coalesce(ended, ?6) ELSE ended END \
+             WHERE number = ?1 AND state <> 0",
+        )?
+        .execute(params![
+            int(number),
+            answer.encode(),
+            int(traffic.sent),
+            int(traffic.received),
+            ended,
+            int(now_millis())
+        ])?;
+    if changed == 0 {
+        return Err(ClientError::NoEntry(number));
+    }
+    if ended && answer.verdict.is_some_and(|verdict| verdict.is_final_for_client()) {
+        super::index::mark_synced(db, number)?;
+        waits::settle(db, number)?;
+    }
+    Ok(())
+}
+
+/// Notes that what was kept for an entry was dropped.
+pub(crate) fn mark_released(db: &Connection, number: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE entry SET released = 1 WHERE number = ?1")?.execute([int(number)])?;
+    Ok(())
+}
+
+/// Gives entries new sequence numbers, from 1, under a new client id, in order.
+pub(crate) fn move_to_client(db: &Connection, client: &ClientId, numbers: &[u64]) -> rusqlite::Result<()> {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut statement =
+        db.prepare_cached("UPDATE entry SET client = ?2, sequence = ?3, sent = 0, answer = NULL WHERE number = ?1")?;
+    for (sequence, number) in (1i64..).zip(numbers) {
+        statement.execute(params![int(number), client.as_bytes(), sequence])?;
+    }
+    Ok(())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<LogEntry> {
+    let answer: Option<Vec<u8>> = row.get(9)?;
+    let answer = answer
+        .map(|bytes| Answer::decode_next(&mut bytes.as_slice()))
+        .transpose()
+        .map_err(|error| damaged(9, error))?;
+    Ok(LogEntry {
+        number: uint(row.get(0)?),
+        client: ClientId::from_bytes(row.get(1)?),
+        sequence: uint(row.get(2)?),
+        kind: kind_of(row.get(3)?),
+        state: match row.get::<_, u8>(4)? {
+            0 => EntryState::Applying,
+            1 => EntryState::Pending,
+            _ => EntryState::Ended,
+        },
+        sent: row.get(5)?,
+        command: row.get(6)?,
+        body: row.get(7)?,
+        waits: Vec::new(),
+        value_bytes: uint(row.get(8)?),
+        answer,
+        sent_bytes: uint(row.get(10)?),
+        received_bytes: uint(row.get(11)?),
+        created: uint(row.get(12)?),
+        ended: row.get::<_, Option<i64>>(13)?.map(uint),
+        released: row.get(14)?,
+    })
+}
+
+fn with_waits(db: &Connection, mut entry: LogEntry) -> Result<LogEntry, ClientError> {
+    entry.waits = waits::open_sequences(db, &entry)?;
+    Ok(entry)
+}
+
+fn kind_of(number: u8) -> BodyKind {
+    if number == 0 { BodyKind::Operation } else { BodyKind::Value }
+}
+
+/// Lists compress well and may be long.
+pub(crate) fn pack(bytes: &[u8]) -> Result<Vec<u8>, ClientError> {
+    Ok(zstd::encode_all(bytes, 3).map_err(ClientError::io("compressing a list"))?)
+}
+
+/// The reverse of [`pack`].
+pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<u8>, ClientError> {
+    zstd::decode_all(bytes).map_err(ClientError::io("reading a list of the log"))
+}
+
+/// Now, in milliseconds since 1970.
+pub(crate) fn now_millis() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}

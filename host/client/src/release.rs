@@ -1,0 +1,104 @@
+//! Dropping what was kept for an entry, once its verdict allows that.
+
+use crate::conflict::move_beside;
+use crate::db::keep::{self, Displaced};
+use crate::db::log;
+use crate::exchange::hash_at;
+use crate::fs::is_absent;
+use crate::staging::{Staging, kept_path};
+use crate::working_copy::Shared;
+use crate::{ClientError, EntryState, WorkingCopy};
+use opship_record::TreePath;
+use opship_record::node::Kind;
+
+impl WorkingCopy {
+    /// Drops what is kept for an ended entry: copies of what it read, and the files that it displaced. A displaced file
+    /// that was written to since becomes a conflict copy; its paths are given back. One that a program has open for
+    /// writing stays until a later release.
+    ///
+    /// Call it after `matched`, `repaired` or `shipped`; after `conflicted` and `rebased` when the author's bytes are
+    /// placed where they belong; after `rejected` when the user has said so.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the entry has not ended, [`ClientError::Io`], [`ClientError::Database`].
+    pub fn release(&self, number: u64) -> Result<Vec<TreePath>, ClientError> {
+        let _lock = self.lock()?;
+        if log::get(&self.shared.db.read(), number)?.state != EntryState::Ended {
+            return Err(ClientError::Refused(format!("entry {number} has no verdict yet; run 'opship sync' first")));
+        }
+        let copies = release_displaced(&self.shared, number)?;
+        let unkept = self.shared.db.write(|db| {
+            log::mark_released(db, number)?;
+            keep::unkeep(db, number)
+        })?;
+        for hash in unkept {
+            self.shared.root.unlink(&kept_path(&hash)).map_err(ClientError::io("dropping a kept copy"))?;
+        }
+        Staging::sweep(&self.shared)?;
+        Ok(copies)
+    }
+
+    /// Looks again at the displaced files that earlier releases and pulls left, because somebody had them open.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`], [`ClientError::Database`].
+    pub fn release_left(&self) -> Result<Vec<TreePath>, ClientError> {
+        let _lock = self.lock()?;
+        let entries = keep::released_with_displaced(&self.shared.db.read())?;
+        let mut copies = Vec::new();
+        for entry in entries {
+            copies.extend(release_displaced(&self.shared, entry)?);
+        }
+        Staging::sweep(&self.shared)?;
+        Ok(copies)
+    }
+}
+
+/// Drops the displaced files of an entry, or of pulls (0). The caller has the lock.
+pub(crate) fn release_displaced(shared: &Shared, entry: u64) -> Result<Vec<TreePath>, ClientError> {
+    let mut copies = Vec::new();
+    let all = keep::displaced_of(&shared.db.read(), entry)?;
+    for displaced in all {
+        match drop_displaced(shared, &displaced)? {
+            Dropped::Stays => continue,
+            Dropped::Gone => {}
+            Dropped::Copied(path) => copies.push(path),
+        }
+        keep::remove_displaced(&shared.db.read(), &displaced.file)?;
+    }
+    Ok(copies)
+}
+
+enum Dropped {
+    Gone,
+    Stays,
+    Copied(TreePath),
+}
+
+fn drop_displaced(shared: &Shared, displaced: &Displaced) -> Result<Dropped, ClientError> {
+    let failed = || ClientError::io(format!("dropping what '{}' was before", displaced.path));
+    let Some(found) = shared.root.stat(&displaced.file).map_err(failed())? else { return Ok(Dropped::Gone) };
+    // First who has it open, then what it holds: nobody can open it any more, so nothing changes in between.
+    let open = found.kind == Some(Kind::File) && is_open(shared, &displaced.file);
+    let same = (found.signature == displaced.signature && !displaced.racy)
+        || hash_at(shared, &displaced.file, &found).map_err(failed())? == displaced.hash;
+    if !same {
+        return move_beside(shared, &displaced.file, &displaced.path).map(Dropped::Copied);
+    }
+    if open {
+        return Ok(Dropped::Stays);
+    }
+    shared.root.unlink(&displaced.file).map_err(failed())?;
+    Ok(Dropped::Gone)
+}
+
+fn is_open(shared: &Shared, file: &str) -> bool {
+    match shared.root.open_file(file).and_then(|file| opship_sys::is_open_for_writing(&file)) {
+        Ok(open) => open,
+        Err(error) => {
+            // A file system without leases, or another user's file: only the comparison can tell.
+            tracing::debug!(file, %error, absent = is_absent(&error), "cannot tell who has it open");
+            false
+        }
+    }
+}

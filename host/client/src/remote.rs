@@ -1,0 +1,260 @@
+//! Bringing what others did into the folder. Local edits are never overwritten: such paths are left for later.
+
+use crate::db::index::{self, Row};
+use crate::db::intent::{self, Intent};
+use crate::db::{remote, waits};
+use crate::exchange::{finish, hash_at};
+use crate::log::Deferred;
+use crate::release::release_displaced;
+use crate::source::content_of;
+use crate::stage::{Bytes, stage};
+use crate::staging::Staging;
+use crate::steps::{Expected, Planner, Standing};
+use crate::tree::{Sight, View, Visible};
+use crate::values::{absent, after, node_of};
+use crate::{ClientError, WorkingCopy};
+use opship_engine::failpoint;
+use opship_record::TreePath;
+use opship_record::effect::{After, Before, Change};
+use opship_record::node::{Kind, Node};
+use opship_world::FileContent;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What the server holds of a path.
+pub struct RemoteChange {
+    /// The path.
+    pub path: TreePath,
+    /// Its state; `None`: gone.
+    pub node: Option<Node>,
+    /// The content of a file, if the caller has it; what is in the working copy already is found by its hash.
+    pub content: Option<Arc<dyn FileContent>>,
+}
+
+/// A path that was left alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The path.
+    pub path: TreePath,
+    /// Why.
+    pub reason: String,
+    /// Is only the content missing? Then the same change with its content will be applied.
+    pub content_missing: bool,
+}
+
+impl WorkingCopy {
+    /// Applies states of the server to the folder and the index, all in one exchange. A path with local edits, with
+    /// entries that have no final verdict, or where something stands that is not synced, is skipped and remembered as
+    /// deferred, and so is what depends on it.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`], [`ClientError::Database`]; nothing was changed then, unless the error came from the exchange
+    /// itself, which the next [`WorkingCopy::open`] finishes.
+    pub fn apply_remote(&self, changes: Vec<RemoteChange>) -> Result<Vec<Skipped>, ClientError> {
+        let staging = Arc::new(Staging::new(&self.shared)?);
+        let _lock = self.lock()?;
+        let mut pull =
+            Pull { copy: self, view: View::new(&self.shared), standing: BTreeMap::new(), skipped: Vec::new() };
+        let mut wanted: BTreeMap<TreePath, RemoteChange> =
+            changes.into_iter().map(|change| (change.path.clone(), change)).collect();
+        let mut list = pull.select(&wanted)?;
+        pull.drop_dependent(&mut list)?;
+        let staged = stage(&self.shared, &staging, &list, &mut |path, hash| {
+            let given = wanted.get_mut(path).and_then(|change| change.content.take());
+            let content = match given {
+                Some(content) => Some(content),
+                None => content_of(&self.shared, hash)?,
+            };
+            let missing = || ClientError::Refused(format!("the content of '{path}' was not fetched; sync again"));
+            content.map(Bytes::Content).ok_or_else(missing)
+        })?;
+        failpoint::hit("staged");
+        let planner = Planner {
+            changes: &list,
+            staged: &staged,
+            standing: &|path| Ok(pull.standing(path)),
+            new_slot: &|| staging.new_path(),
+        };
+        let intent = Intent { entry: 0, folder: staging.folder().to_owned(), steps: planner.plan()?, changes: list };
+        let skipped = pull.skipped;
+        let id = self.shared.db.write(|db| {
+            for skip in skipped.iter().filter(|skip| !skip.content_missing) {
+                let node = wanted.get(&skip.path).and_then(|change| change.node.clone());
+                remote::defer(db, &Deferred { path: skip.path.clone(), node, reason: skip.reason.clone() })?;
+            }
+            let is_skipped = |path: &TreePath| skipped.iter().any(|skip| skip.path == *path);
+            for path in wanted.keys().filter(|path| !is_skipped(path)) {
+                remote::undefer(db, path)?;
+            }
+            if intent.changes.is_empty() { Ok(0) } else { intent::insert(db, &intent) }
+        })?;
+        failpoint::hit("intent");
+        if !intent.changes.is_empty() {
+            finish(&self.shared, id, &intent)?;
+            release_displaced(&self.shared, 0)?;
+        }
+        Ok(skipped)
+    }
+}
+
+struct Pull<'a> {
+    copy: &'a WorkingCopy,
+    view: View,
+    /// What stands at the paths that will change.
+    standing: BTreeMap<TreePath, (Option<Expected>, Option<u64>)>,
+    skipped: Vec<Skipped>,
+}
+
+impl Pull<'_> {
+    /// The changes that can be made, sorted.
+    fn select(&mut self, wanted: &BTreeMap<TreePath, RemoteChange>) -> Result<Vec<Change>, ClientError> {
+        let mut list = Vec::new();
+        for (path, change) in wanted.iter().filter(|(path, _)| !path.is_root()) {
+            let row = index::get(&self.copy.shared.db.read(), path)?;
+            if row.as_ref().map(|row| &row.node) == change.node.as_ref() {
+                if let Some(row) = row {
+                    index::put(&self.copy.shared.db.read(), path, &Row { synced: true, ..row })?;
+                }
+                continue;
+            }
+            match self.obstacle(path, row.as_ref(), change)? {
+                None => list.push(self.change(path, row.as_ref(), change.node.as_ref())?),
+                Some((reason, content_missing)) => {
+                    self.skipped.push(Skipped { path: path.clone(), reason, content_missing });
+                }
+            }
+        }
+        Ok(list)
+    }
+
+    fn change(&self, path: &TreePath, row: Option<&Row>, node: Option<&Node>) -> Result<Change, ClientError> {
+        let before = match row {
+            Some(row) => Before::of(&row.node.content()),
+            None => absent(&self.copy.shared.db.read(), path)?,
+        };
+        let same_content = row.zip(node).is_some_and(|(row, node)| row.node.content() == node.content());
+        let after = match node {
+            None => After::Removed,
+            Some(node) if same_content => {
+                let (mode, mtime) = match node {
+                    Node::File { mode, mtime, .. } => (Some(*mode), Some(*mtime)),
+                    Node::Directory { mode } => (Some(*mode), None),
+                    Node::Symlink { mtime, .. } => (None, Some(*mtime)),
+                };
+                After::Metadata { kind: node.kind(), mode, mtime }
+            }
+            Some(node) => after(node),
+        };
+        let before = match (&after, node) {
+            (After::Metadata { .. }, Some(node)) => Before::Kind { kind: node.kind() },
+            _ => before,
+        };
+        Ok(Change { path: path.clone(), before, after })
+    }
+
+    /// Why a path cannot be changed now, and whether only its content is missing.
+    fn obstacle(
+        &mut self,
+        path: &TreePath,
+        row: Option<&Row>,
+        change: &RemoteChange,
+    ) -> Result<Option<(String, bool)>, ClientError> {
+        let blocked = |reason: &str| Ok(Some((reason.to_owned(), false)));
+        if waits::is_written(&self.copy.shared.db.read(), path)? {
+            return blocked("it has entries without a final verdict");
+        }
+        match (self.view.look_with(path, row.cloned())?, row) {
+            (Sight::Absent, None) => {}
+            (Sight::Absent, Some(_)) => return blocked("it was removed here"),
+            (Sight::Hidden(reason), _) => {
+                let found = self.copy.shared.root.stat(path.as_str()).ok().flatten();
+                let is_directory = found.is_some_and(|found| found.kind == Some(Kind::Directory));
+                if !(is_directory && matches!(change.node, Some(Node::Directory { .. }))) {
+                    return blocked(&format!("something stands there that is not synced ({reason})"));
+                }
+            }
+            (Sight::Broken(reason), _) => return blocked(&reason),
+            (Sight::Visible(_), None) => return blocked("it was made here"),
+            (Sight::Visible(visible), Some(row)) => {
+                if !self.is_as_indexed(path, &visible, row)? {
+                    return blocked("it was changed here");
+                }
+            }
+        }
+        if let Some(Node::File { hash, .. }) = &change.node
+            && row.and_then(Row::hash) != Some(*hash)
+            && change.content.is_none()
+            && content_of(&self.copy.shared, hash)?.is_none()
+        {
+            return Ok(Some(("its content was not fetched".to_owned(), true)));
+        }
+        Ok(None)
+    }
+
+    /// Is the path on disk as the index says? Remembers what stands there.
+    fn is_as_indexed(&mut self, path: &TreePath, visible: &Visible, row: &Row) -> Result<bool, ClientError> {
+        let failed = ClientError::io(format!("reading '{path}'"));
+        let found = &visible.found;
+        if visible.node.kind() == Kind::Directory {
+            self.standing.insert(path.clone(), (None, Some(found.signature.inode)));
+            return Ok(matches!(&row.node, Node::Directory { mode } if *mode == found.mode));
+        }
+        let hash = match row.hash().filter(|_| visible.trusted) {
+            Some(hash) => Some(hash),
+            None => hash_at(&self.copy.shared, path.as_str(), found).map_err(failed)?,
+        };
+        let Some(hash) = hash else { return Ok(false) };
+        let racy = crate::fs::is_racy(&found.signature, visible.taken);
+        self.standing.insert(path.clone(), (Some(Expected::new(hash, &found.signature, racy)), None));
+        let content = matches!(visible.node.kind(), Kind::File).then_some(hash);
+        Ok(node_of(&visible.node, content).as_ref() == Some(&row.node))
+    }
+
+    fn standing(&self, path: &TreePath) -> Standing {
+        match self.standing.get(path) {
+            Some((Some(expected), _)) => Standing::Leaf(expected.clone()),
+            Some((None, Some(inode))) => Standing::Directory(*inode),
+            _ => Standing::Nothing,
+        }
+    }
+
+    /// Leaves out what depends on a path that was skipped: what lies below it, and directories that would have to go
+    /// while something of the index stays in them.
+    fn drop_dependent(&mut self, list: &mut Vec<Change>) -> Result<(), ClientError> {
+        let skipped: BTreeSet<TreePath> = self.skipped.iter().map(|skip| skip.path.clone()).collect();
+        let depends = |path: &TreePath| {
+            std::iter::successors(path.parent(), TreePath::parent).any(|above| skipped.contains(&above))
+        };
+        let (dependent, mut rest): (Vec<Change>, Vec<Change>) =
+            list.drain(..).partition(|change| depends(&change.path));
+        dependent.iter().for_each(|change| self.skip(change, "a folder above it was left alone"));
+        // Deepest first: a directory that stays makes those above it stay.
+        let mut going: BTreeSet<TreePath> =
+            rest.iter().filter(|c| c.after == After::Removed).map(|c| c.path.clone()).collect();
+        let mut stays = BTreeSet::new();
+        for change in rest.iter().rev().filter(|change| goes_as_directory(change)) {
+            let rows = index::all_below(&self.copy.shared.db.read(), &change.path)?;
+            if rows.iter().any(|(path, _)| !going.contains(path)) {
+                going.remove(&change.path);
+                stays.insert(change.path.clone());
+            }
+        }
+        rest.retain(|change| {
+            let stay = stays.contains(&change.path);
+            if stay {
+                self.skip(change, "something below it was left alone");
+            }
+            !stay
+        });
+        *list = rest;
+        Ok(())
+    }
+
+    fn skip(&mut self, change: &Change, reason: &str) {
+        self.skipped.push(Skipped { path: change.path.clone(), reason: reason.to_owned(), content_missing: false });
+    }
+}
+
+fn goes_as_directory(change: &Change) -> bool {
+    change.before == Before::Directory && !matches!(change.after, After::Directory { .. } | After::Metadata { .. })
+}

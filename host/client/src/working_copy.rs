@@ -1,0 +1,159 @@
+//! A working copy: a folder, its index and its log.
+
+use crate::db::{self, Db, intent};
+use crate::fs::{OPSHIP, Root};
+use crate::identity::Identity;
+use crate::layout::{self, Config};
+use crate::staging::Staging;
+use crate::{ClientError, exchange};
+use opship_record::entry::ClientId;
+use rustix::fs::{FlockOperation, OFlags};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A working copy. Cheap to clone; it may be used from several threads, and several processes may use one folder.
+///
+/// It reads neither environment nor terminal; the descriptors 1 and 2 of the process are looked at only to know whether
+/// they are files of the tree.
+#[derive(Debug, Clone)]
+pub struct WorkingCopy {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all clones of a working copy share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub root: Root,
+    pub db: Db,
+    pub path: PathBuf,
+    config: Config,
+}
+
+/// The working copy's lock: held to check, append, apply and scan, never while a module runs. Dropping it unlocks.
+#[derive(Debug)]
+pub(crate) struct Lock(#[allow(dead_code, reason = "closing the descriptor unlocks")] OwnedFd);
+
+impl WorkingCopy {
+    /// Opens the working copy that `start` is in, and finishes what a killed process left undone.
+    ///
+    /// # Errors
+    /// [`ClientError::NoWorkingCopy`], [`ClientError::Newer`], [`ClientError::Damaged`], or what the system answers.
+    pub fn open(start: &Path) -> Result<WorkingCopy, ClientError> {
+        let path = layout::find_root(start)?;
+        let config = Config::read(&path)?;
+        let copy = WorkingCopy::at(path, config)?;
+        copy.recover()?;
+        Ok(copy)
+    }
+
+    /// Makes a working copy of `workspace` on `server` out of the folder `path`, which is made if it is not there. What
+    /// the folder holds becomes a value entry with the next scan.
+    ///
+    /// # Errors
+    /// [`ClientError::AlreadyWorkingCopy`], or what the system answers.
+    pub fn create(path: &Path, server: &str, workspace: &str) -> Result<WorkingCopy, ClientError> {
+        std::fs::create_dir_all(path).map_err(ClientError::io(format!("making the folder '{}'", path.display())))?;
+        let path = std::path::absolute(path).map_err(ClientError::io("finding the folder"))?;
+        if path.join(OPSHIP).join("state.db").exists() {
+            return Err(ClientError::AlreadyWorkingCopy(path));
+        }
+        layout::make_folders(&path)?;
+        let config = Config { server: server.to_owned(), workspace: workspace.to_owned() };
+        config.write(&path)?;
+        WorkingCopy::at(path, config)
+    }
+
+    fn at(path: PathBuf, config: Config) -> Result<WorkingCopy, ClientError> {
+        let root = Root::open(&path).map_err(ClientError::io(format!("opening '{}'", path.display())))?;
+        let db = Db::open(&path.join(OPSHIP).join("state.db"))?;
+        let shared = Shared { root, db, path, config };
+        Identity::check(&shared)?;
+        Ok(WorkingCopy { shared: Arc::new(shared) })
+    }
+
+    /// Finishes intents and removes the folders of runs that are no more.
+    fn recover(&self) -> Result<(), ClientError> {
+        let _lock = self.lock()?;
+        let intents = intent::all(&self.shared.db.read())?;
+        for (id, intent) in intents {
+            tracing::info!(entry = intent.entry, "finishing an exchange that was interrupted");
+            exchange::finish(&self.shared, id, &intent)?;
+        }
+        Staging::sweep(&self.shared)
+    }
+
+    /// The root folder, as it was called when the working copy was opened.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    /// Server and workspace.
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// The client id under which new entries are shipped.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn client(&self) -> Result<ClientId, ClientError> {
+        Identity::client(&self.shared.db.read())
+    }
+
+    /// Takes the lock; waits for another process that has it.
+    pub(crate) fn lock(&self) -> Result<Lock, ClientError> {
+        self.shared.lock()
+    }
+
+    /// Takes the lock that allows one sync at a time; `None` if another process has it. Dropping it unlocks.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`].
+    pub fn try_lock_sync(&self) -> Result<Option<OwnedFd>, ClientError> {
+        let failed = "locking '.opship/sync.lock'";
+        let file = self.shared.root.open_at(".opship/sync.lock", OFlags::RDWR | OFlags::CREATE, 0o600);
+        let file = file.map_err(ClientError::io(failed))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(ClientError::io(failed)(error)),
+        }
+    }
+
+    /// Makes the folder an ordinary one again: `.opship` goes, the files stay. Unshipped entries are lost.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`].
+    pub fn leave(self) -> Result<(), ClientError> {
+        let _lock = self.lock()?;
+        self.shared.root.remove_all(OPSHIP).map_err(ClientError::io("removing '.opship'"))
+    }
+
+    /// A named value of the network half's own; names start with `net.`.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn setting(&self, name: &str) -> Result<Option<String>, ClientError> {
+        Ok(db::meta(&self.shared.db.read(), name)?)
+    }
+
+    /// Sets a named value of the network half's own.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn set_setting(&self, name: &str, value: &str) -> Result<(), ClientError> {
+        Ok(db::set_meta(&self.shared.db.read(), name, value)?)
+    }
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> Result<Lock, ClientError> {
+        let lock = || -> std::io::Result<Lock> {
+            let file = self.root.open_at(".opship/lock", OFlags::RDWR | OFlags::CREATE, 0o600)?;
+            rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
+            Ok(Lock(file))
+        };
+        lock().map_err(ClientError::io("locking '.opship/lock'"))
+    }
+}
