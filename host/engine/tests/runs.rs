@@ -109,7 +109,7 @@ fn exceptions_are_caught_by_the_module_or_end_the_run() {
         (br_if $l (i32.lt_u (global.get $n) (i32.const 300000)))) (i32.const 6))"
     );
     let many = Case::new(&engine, &[&module(&format!("{HELLO} {fields} (global $n (mut i32) (i32.const 0))"), &body)]);
-    assert_eq!(with_world::exit_of(engine.run(many.pages(64).run())), 6);
+    assert_eq!(with_world::exit_of(engine.run(many.pages(1).run())), 6);
     let uncaught = r#"(module (tag $e) (func (export "_start") (throw $e)))"#;
     match run(&engine, uncaught) {
         Err(RunError::Trap { message, .. }) => assert!(message.contains("exception"), "{message}"),
