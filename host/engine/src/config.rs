@@ -1,4 +1,5 @@
-//! Settings of an engine: the operator's. None of them is seen by a module; what a module sees is in [`crate::profile`].
+//! Settings of an engine: the operator's. None of them is seen by a module; what a module sees is the
+//! profile: the table in the crate's documentation.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
