@@ -167,10 +167,7 @@ impl Api {
     }
 
     /// How the server knows keys.
-    pub async fn entry_states(
-        &mut self,
-        keys: &[(ClientId, u64, Hash)],
-    ) -> Result<Vec<HeldState>, ClientError> {
+    pub async fn entry_states(&mut self, keys: &[(ClientId, u64, Hash)]) -> Result<Vec<HeldState>, ClientError> {
         let path = self.path("/entries:state");
         let mut response = self.post_cbor(&path, codec::encode(&keys)).await?;
         let bytes = response.body.all(MAX_JSON).await?;
@@ -202,11 +199,7 @@ impl Api {
     }
 
     /// Uploads a blob, compressed while it is sent. `open` is called on a thread of its own.
-    pub async fn put_blob(
-        &mut self,
-        hash: &Hash,
-        content: impl Read + Send + 'static,
-    ) -> Result<(), ClientError> {
+    pub async fn put_blob(&mut self, hash: &Hash, content: impl Read + Send + 'static) -> Result<(), ClientError> {
         let (sender, receiver) = mpsc::channel(4);
         let reader = tokio::task::spawn_blocking(move || compress_into(content, sender));
         let path = self.path(&format!("/blobs/{hash}"));
@@ -232,7 +225,8 @@ impl Api {
         let mut response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
         let compressed = response.headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "zstd");
         let mut verified = Verified { sink, hasher: opship_record::Hasher::new(), length: 0 };
-        let write_failed = |error: std::io::Error| ClientError::Write { path: hash.to_string(), detail: error.to_string() };
+        let write_failed =
+            |error: std::io::Error| ClientError::Write { path: hash.to_string(), detail: error.to_string() };
         if compressed {
             let mut decoder = zstd::stream::write::Decoder::new(&mut verified).map_err(write_failed)?;
             decoder.window_log_max(WINDOW_LOG_MAX).map_err(write_failed)?;
@@ -283,7 +277,8 @@ impl Api {
         while let Some(item) = response.body.item().await? {
             let node: minicbor::bytes::ByteVec = decode(&item)?;
             let hash = tree::hash_of(&node);
-            let write_failed = |error: std::io::Error| ClientError::Write { path: hash.to_string(), detail: error.to_string() };
+            let write_failed =
+                |error: std::io::Error| ClientError::Write { path: hash.to_string(), detail: error.to_string() };
             store.keep(hash, node.into()).map_err(write_failed)?;
         }
         Ok(())
@@ -320,6 +315,19 @@ impl Api {
         let path = self.path(&format!("/modules/{name}"));
         let mut response = self.transport.send(Method::DELETE, &path, &[], RequestBody::bytes("")).await?;
         response.body.all(MAX_JSON).await.map(|_| ())
+    }
+
+    /// What the head holds at these paths.
+    pub async fn nodes(&mut self, paths: &[TreePath]) -> Result<Vec<(TreePath, Option<Node>)>, ClientError> {
+        let path = self.path("/nodes");
+        let mut found = Vec::new();
+        for paths in paths.chunks(HASHES_AT_ONCE) {
+            let mut response = self.post_cbor(&path, codec::encode(&paths)).await?;
+            while let Some(item) = response.body.item().await? {
+                found.push(decode(&item)?);
+            }
+        }
+        Ok(found)
     }
 
     /// What differs between version `from` and the head: first the head, then each path with what it is now.

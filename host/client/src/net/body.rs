@@ -33,7 +33,9 @@ impl Body for RequestBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            RequestBody::Bytes(bytes) => Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b)))),
+            RequestBody::Bytes(bytes) => {
+                Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b))))
+            }
             RequestBody::Stream(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|p| p.map(Frame::data))),
         }
     }
@@ -88,7 +90,8 @@ impl BodyReader {
     /// [`ClientError::Protocol`] for bytes that are no sequence, [`ClientError::Connection`].
     pub async fn item(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
-            let length = codec::item_length(&self.buffer).map_err(|e| ClientError::Protocol { detail: e.to_string() })?;
+            let length =
+                codec::item_length(&self.buffer).map_err(|e| ClientError::Protocol { detail: e.to_string() })?;
             if let Some(length) = length {
                 return Ok(Some(self.buffer.split_to(length).freeze()));
             }

@@ -19,10 +19,12 @@ pub fn token_for(server: &ServerUrl) -> Result<String, ClientError> {
         return Ok(token);
     }
     let local = server.is_loopback().then(|| registration(server)).flatten();
-    local.ok_or_else(|| ClientError::Refused(format!(
+    local.ok_or_else(|| {
+        ClientError::Refused(format!(
             "no token for {server}: set {TOKEN_VARIABLE}, or start the server as this user on this machine \
              ('opship serve'), whose token is then found by itself"
-        )))
+        ))
+    })
 }
 
 fn registration(server: &ServerUrl) -> Option<String> {

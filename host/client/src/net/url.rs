@@ -28,7 +28,11 @@ impl ServerUrl {
 
     /// `host:port` as the Host header and a socket address want it.
     pub fn authority(&self) -> String {
-        if self.host.contains(':') { format!("[{}]:{}", self.host, self.port) } else { format!("{}:{}", self.host, self.port) }
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
     }
 
     /// Is the server on this machine's loopback interface?
@@ -46,7 +50,9 @@ impl FromStr for ServerUrl {
             return Err(refused("this build speaks http:// only; use it over loopback or a tunnel"));
         }
         let rest = text.strip_prefix("http://").ok_or_else(|| refused("write it as http://host:port"))?;
-        let uri: http::Uri = format!("http://{}", rest.trim_end_matches('/')).parse().map_err(|_| refused("write it as http://host:port"))?;
+        let uri: http::Uri = format!("http://{}", rest.trim_end_matches('/'))
+            .parse()
+            .map_err(|_| refused("write it as http://host:port"))?;
         let authority = uri.authority().ok_or_else(|| refused("the host is missing"))?;
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() || authority.as_str().contains('@') {
             return Err(refused("only a host and a port belong here"));

@@ -14,6 +14,7 @@ pub use setup::{Source, clone, init};
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::{ClientError, WorkingCopy};
+use opship_record::answer::Verdict;
 use std::time::Instant;
 
 /// What a sync tells while it goes on.
@@ -28,6 +29,8 @@ pub struct Sync<'a> {
     book: &'a mut ModuleBook,
     api: Api,
     progress: &'a dyn Progress,
+    /// Versions that entries of this sync made.
+    own_versions: Vec<u64>,
 }
 
 /// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
@@ -45,7 +48,7 @@ impl<'a> Sync<'a> {
         progress: &'a dyn Progress,
     ) -> Result<Sync<'a>, ClientError> {
         let api = api_for(copy)?;
-        Ok(Sync { copy, book, api, progress })
+        Ok(Sync { copy, book, api, progress, own_versions: Vec::new() })
     }
 
     /// Finds changed files, ships all entries that are ready, and pulls. What could not be done stays for the next time.
@@ -61,14 +64,16 @@ impl<'a> Sync<'a> {
         self.register_modules().await?;
         self.leave_forked_identity().await?;
         for _ in 0..ROUNDS {
-            self.copy.scan_and_append()?;
+            self.copy.append_changes()?;
             self.ship(&mut report).await?;
-            let news = self.pull(&mut report.pulled).await?;
-            if !news && self.copy.pending()?.iter().all(|entry| entry.is_parked()) {
+            self.release_ended(&mut report)?;
+            // A conflict makes copies, which are shipped in the next round.
+            let conflicts = self.settle_conflicts(&mut report.pulled).await?;
+            self.pull(&mut report.pulled).await?;
+            if !conflicts {
                 break;
             }
         }
-        self.release_all()?;
         let traffic = counter.count();
         (report.sent, report.received) = (traffic.sent, traffic.received);
         report.seconds = start.elapsed().as_secs_f64();
@@ -84,9 +89,17 @@ impl<'a> Sync<'a> {
         Ok(())
     }
 
-    /// Drops what was kept for entries whose outputs the server holds.
-    fn release_all(&self) -> Result<(), ClientError> {
-        self.copy.release_ended()
+    /// Drops what was kept for entries whose outputs the server holds. What somebody wrote to a displaced file meanwhile
+    /// is kept as a conflict copy.
+    fn release_ended(&self, report: &mut SyncReport) -> Result<(), ClientError> {
+        let mut copies = self.copy.release_left()?;
+        for entry in self.copy.unreleased()? {
+            if entry.verdict().is_some_and(Verdict::is_final_for_client) {
+                copies.extend(self.copy.release(entry.number)?);
+            }
+        }
+        report.pulled.conflict_copies.extend(copies.iter().map(ToString::to_string));
+        Ok(())
     }
 }
 

@@ -58,11 +58,13 @@ pub async fn clone(
 ) -> Result<SyncReport, ClientError> {
     let mut api = Api::new(source.server.clone(), token_for(&source.server)?, &source.workspace);
     api.workspace().await?;
-    match fs::read_dir(folder) {
-        Ok(mut entries) if entries.next().is_none() => {}
-        Ok(_) => {
+    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => {}
+        Ok(false) => {
             let shown = folder.display();
-            return Err(ClientError::Refused(format!("'{shown}' is not empty; name a new folder, or use 'opship init' there")));
+            return Err(ClientError::Refused(format!(
+                "'{shown}' is not empty; name a new folder, or use 'opship init' there"
+            )));
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(ClientError::io(format!("looking into '{}'", folder.display()))(error)),

@@ -5,8 +5,8 @@ use super::{Sync, value_cost};
 use crate::ClientError;
 use crate::log::{LogEntry, Traffic};
 use crate::net::HeldState;
-use opship_record::answer::{Answer, Need, Status};
-use opship_record::entry::{Body, Entry, Part};
+use opship_record::answer::{Answer, Need, Status, Verdict};
+use opship_record::entry::{Body, BodyKind, Entry, Part};
 use opship_record::limits::MAX_REQUEST;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -43,7 +43,7 @@ impl Sync<'_> {
             match self.ship_batch(&batch, &mut progress, report).await {
                 // A file changed under a value entry: the scan rewrites it, then it is ready again.
                 Err(ClientError::Changed { .. }) if batch.iter().all(|e| try_again(&mut progress, e.number)) => {
-                    self.copy.scan_and_append()?;
+                    self.copy.append_changes()?;
                 }
                 result => result?,
             }
@@ -53,18 +53,20 @@ impl Sync<'_> {
     /// Ready entries, small ones first, each behind those in the batch that it waits for.
     fn next_batch(&self, progress: &Progress) -> Result<Vec<LogEntry>, ClientError> {
         let pending = self.copy.pending()?;
-        let mut candidates: Vec<LogEntry> =
-            pending.into_iter().filter(|e| !progress.left.contains(&e.number)).collect();
-        candidates.sort_by_key(|entry| (entry.value_bytes_to_send(), entry.number));
-        let (mut batch, mut size) = (Vec::new(), 0);
+        let unended: BTreeSet<u64> = pending.iter().map(|entry| entry.sequence).collect();
+        let left_alone = |entry: &LogEntry| progress.left.contains(&entry.number) || entry.is_parked();
+        let mut candidates: Vec<LogEntry> = pending.into_iter().filter(|entry| !left_alone(entry)).collect();
+        candidates.sort_by_key(|entry| (size(entry), entry.number));
+        let (mut batch, mut bytes) = (Vec::new(), 0);
         let mut chosen = BTreeSet::new();
         // An entry may come before one that it waits for in the order of size: look again until nothing is added.
         loop {
             let before = batch.len();
             for entry in std::mem::take(&mut candidates) {
-                let ready = entry.waits.iter().all(|wait| chosen.contains(wait));
-                if ready && batch.len() < REQUEST_ENTRIES && size + entry.body.len() <= REQUEST_BYTES {
-                    size += entry.body.len() + 128;
+                // One that waits for an entry which ended badly is sent: the server answers that it is parked.
+                let ready = entry.waits.iter().all(|wait| chosen.contains(wait) || !unended.contains(wait));
+                if ready && batch.len() < REQUEST_ENTRIES && bytes + entry.body.len() <= REQUEST_BYTES {
+                    bytes += entry.body.len() + 128;
                     chosen.insert(entry.sequence);
                     batch.push(entry);
                 } else {
@@ -162,7 +164,7 @@ impl Sync<'_> {
             }
             Status::Failed => drop(try_again(progress, entry.number)),
             Status::Forked => {
-                self.copy.set_forked(true)?;
+                self.copy.set_forked()?;
                 self.leave_forked_identity().await?;
                 return Ok(());
             }
@@ -170,24 +172,13 @@ impl Sync<'_> {
         let mut traffic = traffic;
         traffic += counter.count().since(before);
         self.copy.mark_answer(entry.number, &answer, traffic)?;
-        if answer.status == Status::Ended {
-            self.settle(entry, &answer)?;
+        if answer.verdict.is_some_and(Verdict::is_final_for_client) && changes_something(entry)? {
+            self.own_versions.extend(answer.version);
         }
         if answer.status != Status::Needs {
             self.report(entry, &answer, progress, report)?;
         }
         Ok(())
-    }
-
-    /// What a verdict means here.
-    fn settle(&mut self, entry: &LogEntry, answer: &Answer) -> Result<(), ClientError> {
-        match answer.verdict {
-            Some(verdict) if verdict.is_final_for_client() => {
-                self.note_version(answer);
-                Ok(())
-            }
-            _ => self.keep_both(entry),
-        }
     }
 
     fn report(
@@ -224,7 +215,7 @@ impl Sync<'_> {
         if !self.copy.is_forked()? {
             return Ok(());
         }
-        let unanswered = self.copy.unanswered()?;
+        let unanswered = self.copy.pending()?;
         let mut keys = Vec::new();
         for entry in &unanswered {
             keys.push((entry.client, entry.sequence, Body::decode(entry.kind, &entry.body)?.id()));
@@ -232,8 +223,17 @@ impl Sync<'_> {
         let states = if keys.is_empty() { Vec::new() } else { self.api.entry_states(&keys).await? };
         let moving: Vec<u64> =
             unanswered.iter().zip(states).filter(|(_, s)| *s != HeldState::Same).map(|(e, _)| e.number).collect();
-        self.copy.move_to_new_client(&moving)
+        self.copy.move_to_new_client(&moving)?;
+        Ok(())
     }
+}
+
+/// Does the entry change the tree, so that it makes a version?
+fn changes_something(entry: &LogEntry) -> Result<bool, ClientError> {
+    Ok(match Body::decode(entry.kind, &entry.body)? {
+        Body::Operation(record) => record.content.is_some(),
+        Body::Value(_) => true,
+    })
 }
 
 /// Counts a try; `false`, and left alone from now on, after too many.
@@ -250,6 +250,14 @@ fn try_again(progress: &mut Progress, number: u64) -> bool {
 fn merge(first: Vec<Part>, asked: Vec<Part>) -> Vec<Part> {
     let kept = first.into_iter().filter(|part| asked.iter().all(|a| a.kind != part.kind)).collect::<Vec<_>>();
     asked.into_iter().chain(kept).collect()
+}
+
+/// Bytes that an entry is expected to send.
+fn size(entry: &LogEntry) -> u64 {
+    match entry.kind {
+        BodyKind::Operation => entry.body.len() as u64,
+        BodyKind::Value => entry.body.len() as u64 + entry.value_bytes,
+    }
 }
 
 /// An entry's share of a request's traffic.
