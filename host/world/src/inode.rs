@@ -61,6 +61,8 @@ pub(crate) struct FileNode {
 #[derive(Default)]
 pub(crate) struct DirectoryNode {
     pub(crate) parent: InodeId,
+    /// Its name there.
+    pub(crate) name: String,
     /// Names that were looked up and are there, or, as `None`, that the run removed.
     pub(crate) entries: BTreeMap<String, Option<InodeId>>,
     /// Inode numbers that were shown in a listing before the name was looked up.

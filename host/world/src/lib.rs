@@ -19,6 +19,7 @@ mod memory_tree;
 mod observe;
 mod outcome;
 mod resolve;
+mod seeing;
 mod source;
 mod step;
 mod tree;

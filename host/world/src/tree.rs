@@ -121,9 +121,11 @@ impl Tree {
             SourceNode::File { mode, mtime, length } => {
                 (mode, mtime, Node::File(FileNode { length, ..FileNode::default() }))
             }
-            SourceNode::Directory { mode } => {
-                (mode, 0, Node::Directory(DirectoryNode { parent: directory, ..DirectoryNode::default() }))
-            }
+            SourceNode::Directory { mode } => (
+                mode,
+                0,
+                Node::Directory(DirectoryNode { parent: directory, name: name.to_owned(), ..DirectoryNode::default() }),
+            ),
             SourceNode::Symlink { mtime, target } => (0o777, mtime, Node::Symlink(target)),
         };
         let mut inode = new_inode(realm, node, mtime);
@@ -147,70 +149,6 @@ impl Tree {
             Node::Directory(directory) => Some(directory),
             _ => None,
         }
-    }
-
-    /// Records that `name` is not in a directory of the source; `rest` is what was to be looked up below it.
-    pub(crate) fn observe_missing(&mut self, directory: InodeId, name: &str, rest: &[&str]) {
-        let inode = &self.inodes[directory];
-        let is_overlaid = inode.directory().is_some_and(|d| d.entries.contains_key(name));
-        let Some(missing) = inode.tree_origin().filter(|_| !is_overlaid).and_then(|origin| origin.join(name).ok())
-        else {
-            return;
-        };
-        let path = rest.iter().try_fold(missing.clone(), |path, name| path.join(name)).unwrap_or(missing.clone());
-        self.observations.absent(path, missing, Kind::Directory);
-    }
-
-    /// Records that a name was looked up below something that is no directory.
-    pub(crate) fn observe_below(&mut self, id: InodeId, rest: &[&str]) {
-        let inode = &self.inodes[id];
-        let Some(origin) = inode.tree_origin() else { return };
-        let kind = inode.kind();
-        match rest.split_first().and_then(|(first, rest)| Some((origin.join(first).ok()?, rest))) {
-            Some((missing, rest)) => {
-                let path = rest.iter().try_fold(missing.clone(), |path, n| path.join(n)).unwrap_or(missing.clone());
-                self.observations.absent(path, missing, kind);
-            }
-            None => self.observations.exists(&origin.clone()),
-        }
-    }
-
-    pub(crate) fn observe_exists(&mut self, id: InodeId) {
-        if let Some(origin) = self.inodes[id].tree_origin() {
-            self.observations.exists(origin);
-        }
-    }
-
-    pub(crate) fn observe_metadata(&mut self, id: InodeId) {
-        let Some(origin) = self.inodes[id].tree_origin() else { return };
-        self.observations.metadata(origin);
-    }
-
-    pub(crate) fn observe_target(&mut self, id: InodeId) {
-        let Some(origin) = self.inodes[id].tree_origin() else { return };
-        self.observations.target(origin);
-    }
-
-    fn observe_listing(&mut self, id: InodeId) {
-        let Some(origin) = self.inodes[id].tree_origin() else { return };
-        self.observations.listing(origin);
-    }
-
-    /// Records that the source's content of a file was seen, unless the run has made it its own.
-    pub(crate) fn observe_content(&mut self, id: InodeId) -> Result<(), Trap> {
-        match self.inodes[id].file() {
-            Some(file) if !file.observed && file.produced.is_none() => {}
-            _ => return Ok(()),
-        }
-        let Some(content) = self.content(id)? else { return Ok(()) };
-        let inode = &mut self.inodes[id];
-        if let Some(origin) = inode.tree_origin() {
-            self.observations.content(origin, &content);
-        }
-        if let Node::File(file) = &mut inode.node {
-            file.observed = true;
-        }
-        Ok(())
     }
 
     /// The source's content of a file that the run has not written.
@@ -291,17 +229,8 @@ impl Tree {
     }
 
     /// Makes something new under a free name.
-    pub(crate) fn create(
-        &mut self,
-        directory: InodeId,
-        name: &str,
-        mut node: Node,
-        mtime: i64,
-    ) -> Result<InodeId, Trap> {
+    pub(crate) fn create(&mut self, directory: InodeId, name: &str, node: Node, mtime: i64) -> Result<InodeId, Trap> {
         self.check_new_name(directory, name)?;
-        if let Node::Directory(new) = &mut node {
-            new.parent = directory;
-        }
         let inode = new_inode(self.inodes[directory].realm, node, mtime);
         let id = self.add(inode)?;
         self.put(directory, name, id);
@@ -331,22 +260,8 @@ impl Tree {
 
     /// Length of a directory's path with a slash behind it.
     fn depth_bytes(&self, directory: InodeId) -> usize {
-        let chain = self.ancestors(directory);
-        let name_length = |pair: &[InodeId]| {
-            let entries = self.inodes[pair[1]].directory().map(|d| &d.entries);
-            let name = entries.and_then(|e| e.iter().find(|(_, id)| **id == Some(pair[0])).map(|(name, _)| name.len()));
-            name.unwrap_or(0) + 1
-        };
-        match self.inodes[directory].tree_origin() {
-            // The common case without a search: a directory that was not moved.
-            Some(origin)
-                if self.directories.get(origin) == Some(&directory)
-                    && chain.len() == origin.components().count() + 1 =>
-            {
-                origin.as_str().len() + 1
-            }
-            _ => chain.windows(2).map(name_length).sum(),
-        }
+        let names = self.ancestors(directory).into_iter().filter_map(|id| self.inodes[id].directory());
+        names.map(|node| if node.name.is_empty() { 0 } else { node.name.len() + 1 }).sum()
     }
 
     /// A directory and those above it, the root last.
@@ -369,6 +284,7 @@ impl Tree {
         }
         if let Some(moved) = self.directory_mut(id) {
             moved.parent = directory;
+            moved.name = name.to_owned();
         }
     }
 
@@ -433,6 +349,7 @@ impl Tree {
                     let id = self.add(inode)?;
                     if let Some(node) = self.directory_mut(id) {
                         node.parent = at;
+                        node.name = (*name).to_owned();
                     }
                     self.hidden.entry(at).or_default().insert((*name).to_owned(), id);
                     id

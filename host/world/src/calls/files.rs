@@ -103,7 +103,9 @@ impl World {
     fn read_file(&self, id: InodeId, offset: u64, buffer: &mut [u8]) -> Result<usize, Trap> {
         match self.tree.inode(id).file() {
             Some(FileNode { produced: Some(body), .. }) => Ok(body.read_at(offset, buffer)?),
-            Some(FileNode { content: Some(content), .. }) => Ok(content.read_at(offset, buffer)?),
+            Some(FileNode { content: Some(content), length, .. }) if offset < *length => {
+                Ok(content.read_at(offset, buffer)?)
+            }
             _ => Ok(0),
         }
     }
@@ -289,7 +291,7 @@ fn read_on(file: &FileNode, open: &mut OpenFile, buffer: &mut [u8]) -> Result<us
     if let Some(body) = &file.produced {
         return Ok(body.read_at(open.position, buffer)?);
     }
-    let Some(content) = &file.content else { return Ok(0) };
+    let Some(content) = file.content.as_ref().filter(|_| open.position < file.length) else { return Ok(0) };
     if buffer.len() >= SMALL_READ {
         return Ok(content.read_at(open.position, buffer)?);
     }

@@ -1,0 +1,145 @@
+//! The limits of the world: nothing leads out of it, and no argument makes a call panic.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+use common::*;
+use opship_world::{Budget, Errno, Fault, MemoryTree, Trap, World, for_each_import, limits};
+use proptest::prelude::*;
+
+type Call = Box<dyn Fn(&mut World, &mut [u8], &[u64]) -> Result<(), Trap>>;
+
+macro_rules! table {
+    ($(($module:literal, $name:literal, $method:ident, ($($argument:ident: $type:ty),*));)*) => {
+        vec![$({
+            let call: Call = Box::new(|world, memory, arguments| {
+                let mut arguments = arguments.iter();
+                let _ = &mut arguments;
+                $(let $argument = *arguments.next().unwrap() as $type;)*
+                world.$method(memory, $($argument),*)
+            });
+            ($name, call)
+        }),*]
+    };
+}
+
+fn argument() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => 0u64..9,
+        3 => 0u64..4096,
+        2 => Just(1u64 << 6 | 1 << 1),
+        1 => Just(u64::from(u32::MAX)),
+        1 => Just(u64::MAX),
+        1 => Just(1u64 << 40),
+        1 => any::<u64>(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_arguments_make_a_call_panic(
+        calls in prop::collection::vec((0usize..51, prop::collection::vec(argument(), 9)), 1..60),
+        mut memory in prop::collection::vec(prop_oneof![3 => prop::sample::select(b"ab/.".to_vec()), 2 => Just(0u8), 1 => 0u8..9, 1 => any::<u8>()], 4096),
+    ) {
+        let table = for_each_import!(table);
+        let budget = Budget { produced_bytes: 16 << 20, inodes: 1000 };
+        let source = MemoryTree::new().file("a", "text").directory("b").symlink("b/a", "../a");
+        let mut world = World::new(opship_world::WorldConfig { budget, ..config(source, vec![step()]) }).unwrap();
+        world.begin_step(0).unwrap();
+        for (index, arguments) in calls {
+            match table[index].1(&mut world, &mut memory, &arguments) {
+                Ok(()) | Err(Trap::Errno(_)) => {}
+                Err(Trap::Exit(_)) => prop_assert_eq!(table[index].0, "proc_exit"),
+                Err(Trap::Fault(Fault::Limit { .. })) => return Ok(()),
+                Err(Trap::Fault(other)) => prop_assert!(false, "{}", other),
+            }
+        }
+        world.end_step(0).unwrap();
+        world.finish().unwrap();
+    }
+}
+
+#[test]
+fn nothing_leads_out_not_even_for_a_moment() {
+    let tree = MemoryTree::new()
+        .file("d/f", "x")
+        .symlink("abs", "/etc/passwd")
+        .symlink("up", "../x")
+        .symlink("d/up", "../../x");
+    let mut guest = Guest::new(tree);
+    for path in ["..", "../x", "/d/f", "d/../../d/f", "abs", "up", "d/up", "/"] {
+        assert_eq!(guest.open(path, 0, READ), Err(Errno::Perm), "{path}");
+    }
+    assert_eq!(guest.symlink("/etc", "new"), Err(Errno::Perm));
+    let below = guest.open("d", DIRECTORY, READ).unwrap();
+    assert_eq!(guest.open_at(below, "../d/f", 0, READ, 0, 1), Err(Errno::Perm));
+    assert_eq!(guest.open("d/f\0", 0, READ), Err(Errno::Inval));
+    assert_eq!(guest.open("", 0, READ), Err(Errno::Noent));
+}
+
+#[test]
+fn names_that_no_tree_may_hold_cannot_be_made() {
+    let mut guest = Guest::empty();
+    assert_eq!(guest.mkdir(".opship"), Err(Errno::Perm));
+    assert_eq!(guest.write_file(".OPSHIP", b""), Err(Errno::Perm));
+    assert_eq!(guest.stat(".opship", 0), Err(Errno::Noent));
+    assert_eq!(guest.mkdir(&"x".repeat(256)), Err(Errno::Nametoolong));
+    let mut at = String::new();
+    for _ in 0..16 {
+        at.push_str(&"y".repeat(250));
+        guest.mkdir(&at).unwrap();
+        at.push('/');
+    }
+    let deepest = guest.open(at.trim_end_matches('/'), DIRECTORY, READ).unwrap();
+    assert_eq!(guest.open_at(deepest, &"z".repeat(200), CREAT, WRITE, 0, 1), Err(Errno::Nametoolong));
+    guest.finish();
+}
+
+#[test]
+fn links_that_go_round_end() {
+    let mut guest = Guest::new(MemoryTree::new().symlink("a", "b").symlink("b", "a"));
+    assert_eq!(guest.open("a", 0, READ), Err(Errno::Loop));
+    assert_eq!(guest.open("b/x", 0, READ), Err(Errno::Loop));
+}
+
+#[test]
+fn descriptors_are_limited_and_the_lowest_is_taken() {
+    let mut guest = Guest::new(MemoryTree::new().file("f", "x"));
+    let opened: Vec<u32> = std::iter::from_fn(|| guest.open("f", 0, READ).ok()).collect();
+    assert_eq!(opened.len(), limits::DESCRIPTORS - 4);
+    assert_eq!(guest.open("f", 0, READ), Err(Errno::Mfile));
+    assert_eq!(guest.open("new", CREAT, WRITE), Err(Errno::Mfile));
+    guest.close(9).unwrap();
+    guest.close(7).unwrap();
+    assert_eq!(guest.open("f", 0, READ), Ok(7));
+    assert!(guest.changes().is_empty(), "a file that could not be opened was not made");
+}
+
+#[test]
+fn the_operators_limits_end_the_run() {
+    let limited = |produced_bytes, inodes| {
+        let budget = Budget { produced_bytes, inodes };
+        Guest::begin(opship_world::WorldConfig { budget, ..config(MemoryTree::new(), vec![step()]) })
+    };
+    let mut guest = limited(1000, 100);
+    let fd = guest.open("f", CREAT, WRITE).unwrap();
+    let (at, _) = guest.put(0x200, &[0, 0, 1, 0, 0xe9, 3, 0, 0]);
+    let Guest { world, memory } = &mut guest;
+    let result = world.fd_write(memory, fd, at, 1, 0);
+    assert!(matches!(result, Err(Trap::Fault(Fault::Limit { limit: 1000, .. }))), "{result:?}");
+
+    let mut guest = limited(1000, 4);
+    guest.mkdir("a").unwrap();
+    guest.mkdir("b").unwrap();
+    let (at, len) = guest.put(0x1000, b"c");
+    let Guest { world, memory } = &mut guest;
+    let result = world.path_create_directory(memory, ROOT, at, len);
+    assert!(matches!(result, Err(Trap::Fault(Fault::Limit { limit: 4, .. }))), "{result:?}");
+
+    let mut guest = limited(1000, 100);
+    for _ in 0..10 {
+        guest.write_file("f", &[1; 600]).unwrap();
+    }
+    assert_eq!(guest.finish().files.len(), 1, "what is overwritten does not count");
+}
