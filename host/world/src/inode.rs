@@ -51,8 +51,8 @@ pub(crate) struct FileNode {
     pub(crate) content: Option<Arc<dyn FileContent>>,
     /// Length of the source's content in bytes.
     pub(crate) length: u64,
-    /// What the run made of it, from its first write on.
-    pub(crate) produced: Option<Body>,
+    /// What the run made of it, from its first write on. Boxed: with its hasher it is large, and most files have none.
+    pub(crate) produced: Option<Box<Body>>,
     /// Was its content recorded as observed?
     pub(crate) observed: bool,
 }
@@ -81,7 +81,7 @@ impl Inode {
     /// Length in bytes as stat shows it.
     pub(crate) fn length(&self) -> u64 {
         match &self.node {
-            Node::File(file) => file.produced.as_ref().map_or(file.length, Body::length),
+            Node::File(file) => file.produced.as_ref().map_or(file.length, |body| body.length()),
             Node::Directory(_) => 0,
             Node::Symlink(target) => target.len() as u64,
         }

@@ -40,7 +40,11 @@ impl Observations {
         self.present.entry(path.clone()).or_default().content = Some(Arc::clone(content));
     }
 
+    /// The root has none that could differ.
     pub(crate) fn metadata(&mut self, path: &TreePath) {
+        if path.is_root() {
+            return;
+        }
         self.present.entry(path.clone()).or_default().metadata = true;
     }
 

@@ -87,7 +87,7 @@ impl World {
         let place = self.tree.resolve(vec![ROOT], path.as_str(), true)?;
         let now = self.clock.file_time();
         let Some(id) = place.found else {
-            let node = Node::File(FileNode { produced: Some(Body::new()), ..FileNode::default() });
+            let node = Node::File(FileNode { produced: Some(Box::new(Body::new())), ..FileNode::default() });
             return self.tree.create(place.directory, place.named(Errno::Isdir)?, node, now);
         };
         if self.tree.inode(id).file().is_none() {

@@ -28,26 +28,13 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(source: Arc<dyn TreeSource>, store: Store, limit: u64) -> Result<Tree, Fault> {
-        let mode = match source.stat(&TreePath::root())? {
-            Some(SourceNode::Directory { mode }) => mode,
-            _ => DEFAULT_DIRECTORY_MODE,
-        };
-        let root = Inode {
-            realm: Realm::Tree,
-            origin: Some(TreePath::root()),
-            number: 0,
-            names: 1,
-            opens: 0,
-            mode,
-            mode_set: false,
-            mtime: 0,
-            mtime_set: false,
-            node: Node::Directory(DirectoryNode::default()),
-        };
+    pub(crate) fn new(source: Arc<dyn TreeSource>, store: Store, limit: u64) -> Tree {
+        // The root's bits are in no version, so they are the same everywhere.
+        let mut root = new_inode(Realm::Tree, Node::Directory(DirectoryNode::default()), 0);
+        (root.origin, root.names) = (Some(TreePath::root()), 1);
         let mut scratch = new_inode(Realm::Scratch, Node::Directory(DirectoryNode::default()), 0);
         scratch.names = 1;
-        Ok(Tree {
+        Tree {
             source,
             mounts: Vec::new(),
             inodes: vec![root, scratch],
@@ -58,7 +45,7 @@ impl Tree {
             scratch: 1,
             last_number: 0,
             limit,
-        })
+        }
     }
 
     pub(crate) fn inode(&self, id: InodeId) -> &Inode {
@@ -176,7 +163,7 @@ impl Tree {
             _ => Body::new(),
         };
         if let Node::File(file) = &mut self.inodes[id].node {
-            file.produced = Some(body);
+            file.produced = Some(Box::new(body));
         }
         Ok(())
     }

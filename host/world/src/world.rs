@@ -75,12 +75,12 @@ impl World {
     /// Makes a world.
     ///
     /// # Errors
-    /// [`Fault::Record`] if the plan is not valid, [`Fault::Source`] if the root cannot be read.
+    /// [`Fault::Record`] if the plan is not valid.
     pub fn new(config: WorldConfig) -> Result<World, Fault> {
         config.plan.validate()?;
         let store = Store::new(config.spill, config.budget.produced_bytes);
         Ok(World {
-            tree: Tree::new(config.source, store, config.budget.inodes)?,
+            tree: Tree::new(config.source, store, config.budget.inodes),
             descriptors: Descriptors::default(),
             clock: Clock::new(config.plan.clock_start),
             random: Random::new(&config.plan.seed),

@@ -208,7 +208,7 @@ fn snapshot(root: &Path) -> MemoryTree {
                 let target = fs::read_link(entry.path()).unwrap().into_os_string().into_encoded_bytes();
                 tree = tree.symlink(path.as_str(), target);
             } else {
-                let mode = if path.as_str().len() % 2 == 0 { 0o755 } else { 0o600 };
+                let mode = if path.as_str().len().is_multiple_of(2) { 0o755 } else { 0o600 };
                 tree = tree.file_with(path.as_str(), fs::read(entry.path()).unwrap(), mode, path.as_str().len() as i64);
             }
         }

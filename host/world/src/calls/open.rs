@@ -109,7 +109,7 @@ impl World {
         if !wish.has(flags::O_CREAT) {
             return Err(Errno::Noent.into());
         }
-        let node = Node::File(FileNode { produced: Some(Body::new()), ..FileNode::default() });
+        let node = Node::File(FileNode { produced: Some(Box::new(Body::new())), ..FileNode::default() });
         let now = self.clock.file_time();
         let id = self.tree.create(place.directory, place.named(Errno::Isdir)?, node, now)?;
         self.open(file(id), wish.fdflags, wish.read, wish.write)

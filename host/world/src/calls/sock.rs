@@ -24,7 +24,6 @@ impl World {
     }
 
     /// `sock_send` of preview 1.
-    #[expect(clippy::too_many_arguments, reason = "the arguments are those of preview 1")]
     pub fn sock_send(
         &mut self,
         _memory: &mut [u8],
