@@ -14,10 +14,12 @@ use serde::de::DeserializeOwned;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// How long a sender may be silent within a body.
 const SILENCE: Duration = Duration::from_secs(30);
+/// How long the receiver of a streamed response may not read.
+const STALLED: Duration = Duration::from_secs(60);
 /// Most bytes of a JSON body.
 const MAX_JSON: usize = 1 << 20;
 /// Bytes that a streamed response gathers before it passes them on.
@@ -131,26 +133,36 @@ pub(crate) fn json(status: StatusCode, value: serde_json::Value) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], value.to_string()).into_response()
 }
 
-/// A body that a blocking thread writes while it is sent. An error breaks the connection off, so that the receiver cannot
-/// take what came for the whole.
-pub(crate) fn written(write: impl FnOnce(&mut Pieces) -> io::Result<()> + Send + 'static) -> Body {
-    let (sender, receiver) = mpsc::channel(4);
-    tokio::task::spawn_blocking(move || {
-        let mut pieces = Pieces { sender, gathered: BytesMut::new() };
-        let done = write(&mut pieces).and_then(|()| io::Write::flush(&mut pieces));
-        if let Err(error) = done {
-            // If the receiver has gone, nobody needs to hear it.
-            let _ = pieces.sender.blocking_send(Err(error));
-        }
-    });
-    Body::from_stream(futures::stream::unfold(receiver, |mut receiver| async {
-        let piece: io::Result<Bytes> = receiver.recv().await?;
-        Some((piece, receiver))
-    }))
+/// A body that a blocking thread writes while it is sent. `threads` bounds how many there are. An error breaks the
+/// connection off, so that the receiver cannot take what came for the whole.
+pub(crate) fn written(
+    threads: Arc<Semaphore>,
+    write: impl FnOnce(&mut Pieces) -> io::Result<()> + Send + 'static,
+) -> Body {
+    let begun = async move {
+        let permit = threads.acquire_owned().await;
+        let (sender, receiver) = mpsc::channel(4);
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let mut pieces = Pieces { runtime, sender, gathered: BytesMut::new() };
+            let done = write(&mut pieces).and_then(|()| io::Write::flush(&mut pieces));
+            if let Err(error) = done {
+                // If the receiver has gone or does not read, it need not hear it.
+                let _ = pieces.sender.try_send(Err(error));
+            }
+        });
+        futures::stream::unfold(receiver, |mut receiver| async {
+            let piece: io::Result<Bytes> = receiver.recv().await?;
+            Some((piece, receiver))
+        })
+    };
+    Body::from_stream(futures::stream::once(begun).flatten())
 }
 
 /// The writing end of [`written`].
 pub(crate) struct Pieces {
+    runtime: tokio::runtime::Handle,
     sender: mpsc::Sender<io::Result<Bytes>>,
     gathered: BytesMut,
 }
@@ -164,11 +176,17 @@ impl io::Write for Pieces {
         Ok(bytes.len())
     }
 
+    /// Passes on what was gathered. A receiver that does not read must not hold the thread.
     fn flush(&mut self) -> io::Result<()> {
         if self.gathered.is_empty() {
             return Ok(());
         }
         let piece = self.gathered.split().freeze();
-        self.sender.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        let sent = self.runtime.block_on(async { tokio::time::timeout(STALLED, self.sender.send(Ok(piece))).await });
+        match sent {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
     }
 }

@@ -31,6 +31,11 @@ pub struct ServerConfig {
     pub deadline: Duration,
     /// Most bytes of one uploaded blob.
     pub blob_bytes: u64,
+    /// An entry that takes longer is answered with an address to ask at.
+    pub answer_within: Duration,
+    /// Folder in which a server on this machine says where its admin token is, as `<folder>/<ip>_<port>`, so that
+    /// clients of the same user find it. `None`: nobody is told.
+    pub announce: Option<PathBuf>,
     /// Connections at one time; more wait to be accepted.
     pub connections: usize,
     /// Listen beyond loopback although tokens and content then travel unencrypted.
@@ -38,7 +43,8 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// Settings with their defaults: one worker a core, ten minutes a replay, blobs up to 64 GiB.
+    /// Settings with their defaults: one worker a core, ten minutes a replay, blobs up to 64 GiB, announced in
+    /// `opship/servers` of the user's state folder.
     pub fn new(data: impl Into<PathBuf>, listen: SocketAddr, compiler: Compiler) -> ServerConfig {
         ServerConfig {
             data: data.into(),
@@ -52,8 +58,16 @@ impl ServerConfig {
             budget: Budget::default(),
             deadline: Duration::from_secs(600),
             blob_bytes: 64 << 30,
+            answer_within: Duration::from_secs(20),
+            announce: state_dir().map(|dir| dir.join("opship").join("servers")),
             connections: 1024,
             insecure: false,
         }
     }
+}
+
+/// `$XDG_STATE_HOME`, or `~/.local/state` (XDG base directory specification 0.8).
+fn state_dir() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local").join("state")))
 }

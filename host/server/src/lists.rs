@@ -3,6 +3,7 @@
 use crate::contents::read_all;
 use crate::decide::compare;
 use crate::problem::Problem;
+use crate::replay::Ran;
 use crate::state::State;
 use opship_record::answer::Need;
 use opship_record::effect::{self, Change};
@@ -11,7 +12,7 @@ use opship_record::limits::{MAX_LIST, MAX_NEEDS};
 use opship_record::record::{Lists, Record, StepStreams};
 use opship_record::{Hash, codec, observation};
 use opship_storage::{SMALL_BLOB, Scope, StorageError};
-use opship_world::{FileContent, SourceError};
+use opship_world::{FileContent, Produced, SourceError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -161,33 +162,55 @@ pub(crate) struct Sent {
 impl Sent {
     /// Finds the contents that the changes name, and checks that they are as long as the changes say: a version must
     /// never state a length that its content does not have.
-    pub(crate) fn new(state: &State, scope: &Scope, parts: &Parts, lists: Lists) -> Result<Sent, Halt> {
+    /// What a replay made counts as here, although it was not the whole of what was recorded.
+    pub(crate) fn new(
+        state: &State,
+        scope: &Scope,
+        parts: &Parts,
+        lists: Lists,
+        ran: Option<&Ran>,
+    ) -> Result<Sent, Halt> {
         let mut sent = Sent { lists, small: Vec::new(), pinned: Vec::new(), lacking: Vec::new() };
+        let made: BTreeMap<Hash, &Produced> = ran.into_iter().flat_map(Ran::produced).map(|p| (p.hash, p)).collect();
         let mut seen = BTreeSet::new();
-        for (length, hash) in sent.lists.changes.iter().filter_map(|change| change.after.blob()) {
+        let named: Vec<_> = sent.lists.changes.iter().filter_map(|change| change.after.blob()).collect();
+        for (length, hash) in named {
             if !seen.insert((hash, length)) {
                 continue;
             }
-            let inline = parts.blobs.get(&hash);
-            let found = match inline {
+            let found = match parts.blobs.get(&hash) {
                 Some(bytes) => Some(bytes.len() as u64),
                 None => state.store.blob_length(scope, &hash)?,
             };
-            match (found, inline) {
-                (Some(found), _) if found != length => {
+            let found = found.or_else(|| made.get(&hash).map(|made| made.length));
+            match found {
+                Some(found) if found != length => {
                     let detail = format!("content {hash} has {found} bytes, but a change says {length}; mend the list");
                     return Err(Halt::Failed(detail));
                 }
-                (Some(_), Some(bytes)) if bytes.len() <= SMALL_BLOB => sent.small.push(Arc::clone(bytes)),
-                (Some(_), Some(bytes)) => {
-                    state.store.put_blob_bytes(scope, bytes)?;
-                }
-                (Some(_), None) => {}
-                (None, _) => sent.lacking.push(hash),
+                Some(_) => sent.hold(state, scope, parts.blobs.get(&hash), made.get(&hash).copied())?,
+                None => sent.lacking.push(hash),
             }
             sent.pinned.push(hash);
         }
         Ok(sent)
+    }
+
+    /// Makes a content durable, now or in the transaction, if it is not here already.
+    fn hold(
+        &mut self,
+        state: &State,
+        scope: &Scope,
+        inline: Option<&Arc<[u8]>>,
+        made: Option<&Produced>,
+    ) -> Result<(), Halt> {
+        match (inline, made) {
+            (Some(bytes), _) if bytes.len() <= SMALL_BLOB => self.small.push(Arc::clone(bytes)),
+            (Some(bytes), _) => drop(state.store.put_blob_bytes(scope, bytes)?),
+            (None, Some(made)) => state.store.put_produced(scope, made)?,
+            (None, None) => {}
+        }
+        Ok(())
     }
 
     /// What the client must upload, at most [`MAX_NEEDS`] at once.

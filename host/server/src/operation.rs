@@ -120,7 +120,7 @@ async fn by_value(context: &Arc<Context>, record: Arc<Record>, parts: Arc<Parts>
 /// Weighs an entry that is not `matched`: the client's lists against the head, then against the replay.
 fn weigh(context: &Context, record: &Record, parts: &Parts, not: &NotMatched) -> Result<ByValue, Halt> {
     let lists = parts.lists(&context.state, &context.scope, record)?;
-    let sent = Sent::new(&context.state, &context.scope, parts, lists)?;
+    let sent = Sent::new(&context.state, &context.scope, parts, lists, not.ran.as_ref())?;
     let conflict = match standing(context, &sent.lists)? {
         Standing::Holds => None,
         Standing::InputsChanged(detail) => Some((Reason::InputsChanged, detail)),

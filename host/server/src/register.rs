@@ -12,24 +12,27 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Registration(PathBuf);
 
 impl Registration {
-    /// Writes `<state dir>/opship/servers/<ip>_<port>`. Without a home folder there is nobody to tell: `None`.
+    /// Writes `<folder>/<ip>_<port>`.
     ///
     /// # Errors
     /// [`ServerError::Folder`].
-    pub(crate) fn write(address: SocketAddr, token: &Path, data: &Path) -> Result<Option<Registration>, ServerError> {
-        let Some(state) = state_dir() else { return Ok(None) };
-        let folder = state.join("opship").join("servers");
+    pub(crate) fn write(
+        folder: &Path,
+        address: SocketAddr,
+        token: &Path,
+        data: &Path,
+    ) -> Result<Registration, ServerError> {
         let path = folder.join(format!("{}_{}", address.ip(), address.port()));
         let text = json!({
             "token_file": absolute(token),
             "pid": std::process::id(),
             "data": absolute(data),
         });
-        let written = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        let written = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         written
             .and_then(|()| replace(&path, text.to_string().as_bytes()))
             .map_err(|source| ServerError::Folder { path: path.clone(), source })?;
-        Ok(Some(Registration(path)))
+        Ok(Registration(path))
     }
 }
 
@@ -54,10 +57,4 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(bytes)?;
     fs::rename(&new, path)
-}
-
-/// `$XDG_STATE_HOME`, or `~/.local/state` (XDG base directory specification 0.8).
-fn state_dir() -> Option<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local").join("state")))
 }

@@ -85,6 +85,11 @@ fn produced(outcome: &Outcome) -> impl Iterator<Item = &Produced> {
 }
 
 impl Ran {
+    /// Every content that it made.
+    pub(crate) fn produced(&self) -> impl Iterator<Item = &Produced> {
+        produced(&self.outcome)
+    }
+
     /// The hashes of all that it made.
     pub(crate) fn pinned(&self) -> Vec<Hash> {
         produced(&self.outcome).map(|p| p.hash).collect::<BTreeSet<_>>().into_iter().collect()

@@ -3,7 +3,7 @@
 use crate::listen::serve;
 use crate::register::Registration;
 use crate::routes;
-use crate::state::{REQUEST_MEMORY, State};
+use crate::state::{REQUEST_MEMORY, State, WRITERS};
 use crate::workers::Workers;
 use crate::{ServerConfig, ServerError};
 use opship_engine::{Engine, EngineConfig};
@@ -42,10 +42,12 @@ impl Server {
         let listen = |source| ServerError::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let (data, connections) = (config.data.clone(), config.connections);
+        let (data, connections, announce) = (config.data.clone(), config.connections, config.announce.clone());
         let opened = tokio::task::spawn_blocking(move || open(config)).await;
         let state = Arc::new(opened.map_err(|error| ServerError::Workers(std::io::Error::other(error)))??);
-        let registration = Registration::write(address, &state.store.admin_token_file(), &data)?;
+        let token = state.store.admin_token_file();
+        let announced = announce.map(|folder| Registration::write(&folder, address, &token, &data));
+        let registration = announced.transpose()?;
         Ok(Server { state, listener, address, connections, registration })
     }
 
@@ -106,10 +108,12 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         cancel: Arc::default(),
         tasks: Default::default(),
         request_memory: Arc::new(Semaphore::new(REQUEST_MEMORY >> 10)),
+        writers: Arc::new(Semaphore::new(WRITERS)),
         replay: config.replay,
         module_limits: config.module_limits,
         budget: config.budget,
         deadline: config.deadline,
         blob_bytes: config.blob_bytes,
+        answer_within: config.answer_within,
     })
 }

@@ -18,6 +18,9 @@ use tokio_util::task::TaskTracker;
 /// Bytes of request bodies that the server holds in memory at one time; more wait.
 pub(crate) const REQUEST_MEMORY: usize = 256 << 20;
 
+/// Threads that write responses at one time; more wait.
+pub(crate) const WRITERS: usize = 128;
+
 /// The server's state.
 pub(crate) struct State {
     pub(crate) store: Store,
@@ -35,11 +38,14 @@ pub(crate) struct State {
     pub(crate) tasks: TaskTracker,
     /// Permits for [`REQUEST_MEMORY`], one a KiB.
     pub(crate) request_memory: Arc<Semaphore>,
+    /// Permits for threads that write responses.
+    pub(crate) writers: Arc<Semaphore>,
     pub(crate) replay: bool,
     pub(crate) module_limits: ModuleLimits,
     pub(crate) budget: Budget,
     pub(crate) deadline: Duration,
     pub(crate) blob_bytes: u64,
+    pub(crate) answer_within: Duration,
 }
 
 /// Does work that may wait for a disk on a thread that is there for it.

@@ -22,7 +22,9 @@ pub(crate) async fn decide(context: &Arc<Context>, value: Value, parts: Parts) -
 fn weigh(context: &Context, value: &Value, parts: &Parts) -> Result<Closing, Halt> {
     let weighed = parts
         .changes(&context.state, &context.scope, value)
-        .and_then(|changes| Sent::new(&context.state, &context.scope, parts, Lists { changes, ..Lists::default() }))
+        .and_then(|changes| {
+            Sent::new(&context.state, &context.scope, parts, Lists { changes, ..Lists::default() }, None)
+        })
         .and_then(|sent| if sent.lacking.is_empty() { Ok(sent) } else { Err(Halt::Needs(sent.needs())) });
     if matches!(weighed, Err(Halt::Needs(_))) {
         parts.keep(&context.state, &context.scope)?;

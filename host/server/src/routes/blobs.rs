@@ -10,6 +10,7 @@ use crate::zstd_stream;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use minicbor::bytes::ByteVec;
 use opship_record::{Hash, codec};
@@ -74,9 +75,10 @@ pub(super) async fn get(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let hash = hash(&name)?;
-    let found = blocking(move || open(&state, &scope, &hash)).await??;
+    let own = Arc::clone(&state);
+    let found = blocking(move || open(&own, &scope, &hash)).await??;
     let blob = found.ok_or_else(|| Problem::not_found("blob", &name))?;
-    Ok(respond(Content { hash, blob }, &headers, true))
+    Ok(respond(&state, Content { hash, blob }, &headers, true))
 }
 
 fn open(state: &Shared, scope: &Scope, hash: &Hash) -> Result<Option<Arc<dyn FileContent>>, StorageError> {
@@ -88,7 +90,7 @@ fn open(state: &Shared, scope: &Scope, hash: &Hash) -> Result<Option<Arc<dyn Fil
 }
 
 /// Sends a content: all of it, a range, compressed, or word that the client has it.
-pub(super) fn respond(content: Content, headers: &HeaderMap, may_compress: bool) -> Response {
+pub(super) fn respond(state: &Shared, content: Content, headers: &HeaderMap, may_compress: bool) -> Response {
     let Content { hash, blob } = content;
     let length = blob.length();
     let text = |name: HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
@@ -123,7 +125,7 @@ pub(super) fn respond(content: Content, headers: &HeaderMap, may_compress: bool)
             // The tag is that of the plain bytes; this is another form of them.
             set(&mut response, header::ETAG, &format!("W/{tag}"));
             set(&mut response, header::CONTENT_ENCODING, "zstd");
-            *response.body_mut() = compressed(blob);
+            *response.body_mut() = compressed(state, blob);
         }
         Asked::Whole => {
             set(&mut response, header::CONTENT_LENGTH, &length.to_string());
@@ -141,30 +143,43 @@ fn accepts_zstd(value: Option<&str>) -> bool {
     })
 }
 
+/// The bytes as they are. No thread waits for a slow receiver.
 fn plain(blob: Arc<dyn FileContent>, part: Range<u64>) -> Body {
-    written(move |pieces: &mut Pieces| copy(&*blob, part, pieces))
+    Body::from_stream(futures::stream::try_unfold((blob, part), |(blob, part)| async move {
+        if part.is_empty() {
+            return Ok(None);
+        }
+        let reading = move || {
+            let bytes = piece(&*blob, part.clone());
+            bytes.map(|bytes| (part.start + bytes.len() as u64..part.end, blob, bytes))
+        };
+        let (rest, blob, bytes) = tokio::task::spawn_blocking(reading).await.map_err(io::Error::other)??;
+        Ok::<_, io::Error>(Some((Bytes::from(bytes), (blob, rest))))
+    }))
 }
 
-fn compressed(blob: Arc<dyn FileContent>) -> Body {
-    written(move |pieces: &mut Pieces| {
+fn compressed(state: &Shared, blob: Arc<dyn FileContent>) -> Body {
+    written(Arc::clone(&state.writers), move |pieces: &mut Pieces| {
         let mut encoder = zstd::stream::write::Encoder::new(pieces, COMPRESSION_LEVEL)?;
-        copy(&*blob, 0..blob.length(), &mut encoder)?;
+        let mut at = 0;
+        while at < blob.length() {
+            let bytes = piece(&*blob, at..blob.length())?;
+            encoder.write_all(&bytes)?;
+            at += bytes.len() as u64;
+        }
         encoder.finish().map(drop)
     })
 }
 
-fn copy(blob: &dyn FileContent, part: Range<u64>, sink: &mut dyn Write) -> io::Result<()> {
-    let mut at = part.start;
-    while at < part.end {
-        let mut buffer = vec![0; usize::try_from((part.end - at).min(PIECE)).unwrap_or_default()];
-        let count = blob.read_at(at, &mut buffer).map_err(io::Error::other)?;
-        if count == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a blob is shorter than it should be"));
-        }
-        sink.write_all(&buffer[..count])?;
-        at += count as u64;
+/// The first bytes of a part that is not empty.
+fn piece(blob: &dyn FileContent, part: Range<u64>) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from((part.end - part.start).min(PIECE)).unwrap_or_default()];
+    let count = blob.read_at(part.start, &mut bytes).map_err(io::Error::other)?;
+    if count == 0 {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a blob is shorter than it should be"));
     }
-    Ok(())
+    bytes.truncate(count);
+    Ok(bytes)
 }
 
 /// Which of these blobs are not in the workspace?

@@ -100,14 +100,15 @@ pub(super) async fn file(
     let of: Of = query(&uri)?;
     let version = of.version.unwrap_or_else(|| "head".to_owned());
     let path = TreePath::new(path)?;
+    let own = Arc::clone(&state);
     let content = blocking(move || {
-        let (_, view) = tree(&state, &scope, &version)?;
+        let (_, view) = tree(&own, &scope, &version)?;
         let missing = || Problem::not_found("file", path.as_str());
         let Some(Node::File { hash, .. }) = view.lookup(&path)?.map(|entry| entry.node) else { return Err(missing()) };
-        let blob = state.store.open_blob(&scope, &hash)?.ok_or_else(missing)?;
+        let blob = own.store.open_blob(&scope, &hash)?.ok_or_else(missing)?;
         Ok(Content { hash, blob: Arc::new(blob) })
     });
-    let mut response = respond(content.await??, &headers, false);
+    let mut response = respond(&state, content.await??, &headers, false);
     let attachment = HeaderValue::from_static("attachment");
     response.headers_mut().insert(header::CONTENT_DISPOSITION, attachment);
     Ok(response)
@@ -131,7 +132,7 @@ pub(super) async fn changes(
         Ok::<_, Problem>((from, own.store.head(&own_scope)?))
     })
     .await??;
-    let body = written(move |pieces| {
+    let body = written(Arc::clone(&state.writers), move |pieces| {
         pieces.write_all(&head.encode())?;
         let mut failed = None;
         let walked = state.store.diff(&scope, &from.root, &head.root, &mut |path, _, now| {
