@@ -134,15 +134,19 @@ async fn a_conflict_is_final_only_when_the_recorded_outputs_are_here() {
     let (server, record, outcome) = server_with_record(&write).await;
     let other = value(client(2), 1, vec![replaced("in", b"input", b"other")], [&b"other"[..]]);
     server.ship_one(&other).await;
-    let parts = list_parts(&outcome.lists);
+    // As if the client's own program had written other bytes than the module does: no replay gives them.
+    let mut lists = outcome.lists;
+    lists.changes[0].after = After::File { length: 3, hash: Hash::of(b"own"), mode: None, mtime: 5 };
+    let record = Record::new(record.plan, &lists);
+    let parts = list_parts(&lists);
     let answer = server.ship_one(&operation(client(1), 1, &record, parts.clone())).await;
     assert_eq!(answer.status, Status::Needs);
-    assert!(needs_blob(&answer, b"mine"), "{answer:?}");
-    let with_blob = [parts, vec![Part::inline(PartKind::Blob, b"mine".to_vec())]].concat();
+    assert!(needs_blob(&answer, b"own"), "{answer:?}");
+    let with_blob = [parts, vec![Part::inline(PartKind::Blob, b"own".to_vec())]].concat();
     let answer = server.ship_one(&operation(client(1), 1, &record, with_blob)).await;
     assert_eq!(answer.verdict, Some(Verdict::Conflicted));
-    let kept = server.get(&format!("{WS}/blobs/{}", Hash::of(b"mine"))).await;
-    assert_eq!(kept.body, b"mine");
+    let kept = server.get(&format!("{WS}/blobs/{}", Hash::of(b"own"))).await;
+    assert_eq!(kept.body, b"own");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
