@@ -24,7 +24,14 @@ use std::io;
 pub(crate) fn finish(shared: &Shared, id: u64, intent: &Intent) -> Result<(), ClientError> {
     let mut work = Work { shared, entry: intent.entry, displaced: Vec::new(), folders: BTreeSet::new() };
     for step in &intent.steps {
-        work.step(step)?;
+        match work.step(step) {
+            // The file system will refuse this path for ever. What it holds is left as it is, and the next scan tells
+            // that it is not as the entry says; the other paths go on.
+            Err(ClientError::Io { what, error }) if is_refusal(&error) => {
+                tracing::warn!(%error, "{what} is not possible; the file stays as it is");
+            }
+            other => other?,
+        }
         failpoint::hit("exchange");
     }
     work.sync()?;
@@ -216,6 +223,12 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// Would doing the same again have the same answer?
+fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, DirectoryNotEmpty, InvalidFilename, InvalidInput, PermissionDenied};
+    matches!(error.kind(), CrossesDevices | DirectoryNotEmpty | InvalidFilename | InvalidInput | PermissionDenied)
 }
 
 /// Hash of a file's content or a link's target; `None` for anything else.

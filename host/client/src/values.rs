@@ -10,7 +10,7 @@ use crate::log::EntryState;
 use opship_record::TreePath;
 use opship_record::effect::{After, Before, Change};
 use opship_record::entry::{Body, BodyKind, Value};
-use opship_record::node::{Content, Kind, Node};
+use opship_record::node::{Kind, Node};
 use opship_record::record::Lists;
 use rusqlite::Connection;
 use std::collections::BTreeMap;
@@ -245,20 +245,6 @@ pub(crate) fn node_of(source: &opship_world::SourceNode, hash: Option<opship_rec
         SourceNode::Directory { mode } => Node::Directory { mode: *mode },
         SourceNode::Symlink { mtime, target } => Node::Symlink { mtime: *mtime, target: target.clone() },
     })
-}
-
-/// Does a state before agree with a node?
-pub(crate) fn is_before(before: &Before, node: Option<&Node>) -> bool {
-    match (before, node) {
-        (Before::Absent { .. }, None) => true,
-        (Before::Kind { kind }, Some(node)) => *kind == node.kind(),
-        (Before::File { hash }, Some(Node::File { hash: found, .. })) => hash == found,
-        (before, Some(node)) => match node.content() {
-            Content::File { .. } => false,
-            content => *before == Before::of(&content),
-        },
-        (_, None) => false,
-    }
 }
 
 /// Gives a value entry the states that its paths have now, and the index too. `false`: nothing is left of it, or what

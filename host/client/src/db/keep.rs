@@ -41,12 +41,6 @@ pub(crate) fn unkeep(db: &Connection, entry: u64) -> rusqlite::Result<Vec<Hash>>
     Ok(hashes)
 }
 
-/// Is a content kept for some entry?
-pub(crate) fn is_kept(db: &Connection, hash: &Hash) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM kept WHERE hash = ?1)")?
-        .query_row([hash.as_bytes()], |row| row.get(0))
-}
-
 /// Remembers a displaced file.
 pub(crate) fn add_displaced(db: &Connection, displaced: &Displaced) -> rusqlite::Result<()> {
     let s = &displaced.signature;

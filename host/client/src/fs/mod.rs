@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -220,11 +220,6 @@ impl Root {
     /// Makes all that was written on the root's file system durable.
     pub(crate) fn sync_all(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.open_directory("")?)?)
-    }
-
-    /// A descriptor of the root, for `fstat`.
-    pub(crate) fn as_fd(&self) -> impl AsFd + '_ {
-        self.directory.as_fd()
     }
 }
 
