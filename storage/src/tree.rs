@@ -6,9 +6,10 @@ use crate::store::Inner;
 use crate::{Scope, StorageError};
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, Kind, Node};
 use opship_record::record::Lists;
-use opship_record::tree::{self, TreeEntry};
+use opship_record::tree::{self, NodeStore, TreeEntry, TreeError};
 use opship_record::{Hash, TreePath};
 use opship_world::{FileContent, SourceError, SourceNode, TreeSource};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A tree of a version or mount, seen through a scope. It keeps the store open.
@@ -62,6 +63,33 @@ impl TreeView {
     /// As [`TreeView::lookup`].
     pub fn unmet(&self, lists: &Lists) -> Result<Option<Unmet>, StorageError> {
         Ok(check::unmet(&self.nodes(), &self.root, lists)?)
+    }
+
+    /// Passes on the bytes of every node of the tree, each once, children before parents, the root last: the form in
+    /// which [`crate::Store::put_tree`] takes them.
+    ///
+    /// # Errors
+    /// As [`TreeView::lookup`], and whatever `found` returns.
+    pub fn export(
+        &self,
+        found: &mut dyn FnMut(&Hash, Vec<u8>) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        let nodes = self.nodes();
+        let mut seen = BTreeSet::new();
+        let mut work = vec![(self.root, None)];
+        while let Some((hash, opened)) = work.pop() {
+            if let Some(bytes) = opened {
+                found(&hash, bytes)?;
+            } else if seen.insert(hash) {
+                let bytes = nodes
+                    .node(&hash)?
+                    .ok_or_else(|| StorageError::damaged(TreeError::<StorageError>::Missing(hash)))?;
+                let below = tree::references(&bytes).map_err(StorageError::damaged)?.nodes;
+                work.push((hash, Some(bytes)));
+                work.extend(below.into_iter().map(|hash| (hash, None)));
+            }
+        }
+        Ok(())
     }
 
     fn nodes(&self) -> ReadNodes<'_> {

@@ -20,6 +20,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 const SILENCE: Duration = Duration::from_secs(30);
 /// How long the receiver of a streamed response may not read.
 const STALLED: Duration = Duration::from_secs(60);
+/// Most bytes of a refused body that are read.
+const MAX_DISCARDED: usize = 64 << 20;
 /// Most bytes of a JSON body.
 const MAX_JSON: usize = 1 << 20;
 /// Bytes that a streamed response gathers before it passes them on.
@@ -44,6 +46,7 @@ pub(crate) async fn read(state: &State, headers: &HeaderMap, body: Body, limit: 
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
     let most = announced.unwrap_or(limit);
     if most > limit {
+        discard(stream(body), MAX_DISCARDED).await;
         return Err(Problem::too_large("the request's body", limit as u64));
     }
     let permits = u32::try_from((most >> 10) + 1).unwrap_or(u32::MAX);
@@ -54,6 +57,7 @@ pub(crate) async fn read(state: &State, headers: &HeaderMap, body: Body, limit: 
     while let Some(piece) = data.next().await {
         let piece = piece.map_err(|error| Problem::malformed(format!("the body broke off: {error}; send it again")))?;
         if bytes.len() + piece.len() > limit {
+            discard(data, MAX_DISCARDED).await;
             return Err(Problem::too_large("the request's body", limit as u64));
         }
         bytes.extend_from_slice(&piece);
@@ -78,6 +82,18 @@ pub(crate) fn stream(body: Body) -> impl Stream<Item = Result<Bytes, io::Error>>
             }
         }
     }))
+}
+
+/// Reads on what is refused, up to a bound: answering before its end would break the sender's connection off, and the
+/// answer with it.
+async fn discard(mut data: impl Stream<Item = Result<Bytes, io::Error>> + Unpin, most: usize) {
+    let mut read = 0;
+    while let Some(Ok(piece)) = data.next().await {
+        read += piece.len();
+        if read > most {
+            return;
+        }
+    }
 }
 
 /// Reads a JSON body.

@@ -138,9 +138,10 @@ mod tests {
 
     #[test]
     fn equal_lists_match_and_each_single_difference_does_not() {
+        type Edit = (Aspect, fn(&mut Lists));
         let record = Record::new(plan(), &lists());
         assert!(compare(&record, &lists()).is_match());
-        let edits: [(Aspect, fn(&mut Lists)); 6] = [
+        let edits: [Edit; 6] = [
             (Aspect::Observation, |l| l.observations.clear()),
             (Aspect::Before, |l| l.changes[0].before = Before::Directory),
             (Aspect::Content, |l| {

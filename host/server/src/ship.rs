@@ -50,7 +50,7 @@ enum Wait {
 
 /// Takes in the entries of one request, in their order. Work on them goes on whatever becomes of the request; `memory`
 /// is what they take of the server's.
-pub(crate) async fn take(
+pub(crate) fn take(
     state: &Arc<State>,
     scope: &Arc<Scope>,
     entries: Vec<(Entry, u64)>,
@@ -58,23 +58,22 @@ pub(crate) async fn take(
 ) -> Vec<Arrived> {
     opship_engine::failpoint::hit("server-received");
     let (arrived, begun) = join_all(state, scope, entries);
-    let (own, own_scope) = (Arc::clone(state), Arc::clone(scope));
-    let looked_up = blocking(move || look_up(&own, &own_scope, begun)).await;
-    // On an error the tasks are dropped, which answers their entries.
-    let begun = match looked_up {
+    state.tasks.spawn(begin(Arc::clone(state), Arc::clone(scope), begun, Arc::new(memory)));
+    arrived
+}
+
+/// Begins the work on each entry. Where that cannot be, its task is dropped, which answers it.
+async fn begin(state: Arc<State>, scope: Arc<Scope>, begun: Vec<Begun>, memory: Arc<OwnedSemaphorePermit>) {
+    let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
+    let begun = match blocking(move || look_up(&own, &own_scope, begun)).await {
         Ok(Ok(begun)) => begun,
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "entries could not be looked up");
-            Vec::new()
-        }
-        Err(_) => Vec::new(),
+        Ok(Err(error)) => return tracing::error!(%error, "entries could not be looked up"),
+        Err(_) => return,
     };
-    let memory = Arc::new(memory);
     for begun in begun {
-        let (state, scope, memory) = (Arc::clone(state), Arc::clone(scope), Arc::clone(&memory));
-        let tasks = state.tasks.clone();
-        tasks.spawn(async move {
-            let (task, answer) = process(state, scope, begun).await;
+        let (own, scope, memory) = (Arc::clone(&state), Arc::clone(&scope), Arc::clone(&memory));
+        state.tasks.spawn(async move {
+            let (task, answer) = process(own, scope, begun).await;
             drop(memory);
             if answer.status == Status::Ended {
                 opship_engine::failpoint::hit("server-committed");
@@ -82,7 +81,6 @@ pub(crate) async fn take(
             task.answer(answer);
         });
     }
-    arrived
 }
 
 fn join_all(state: &State, scope: &Scope, entries: Vec<(Entry, u64)>) -> (Vec<Arrived>, Vec<Begun>) {

@@ -196,7 +196,9 @@ async fn modules_are_checked_listed_and_removed() {
     let good = module("mine", &[Do::Exit(0)]);
     let (good_hash, bad_hash) = (server.upload(&good).await, server.upload(&stranger()).await);
     let at = format!("{WS}/modules/mine");
-    let manifest = |hash: Hash| json!({"hash": hash.to_string(), "mounts": []}).to_string().into_bytes();
+    let manifest = |hash: Hash| {
+        json!({"name": "mine", "length": 1, "hash": hash.to_string(), "mounts": []}).to_string().into_bytes()
+    };
     let refused = server.put(&at, manifest(bad_hash)).await;
     assert_eq!((refused.status, refused.problem().as_str()), (StatusCode::UNPROCESSABLE_ENTITY, "module-refused"));
     assert_eq!(refused.json()["wanted"], json!(["env.launch"]));
@@ -229,6 +231,9 @@ async fn trees_say_what_they_lack() {
     server.upload(b"text").await;
     let made = server.post(&format!("{WS}/trees"), body).await;
     assert_eq!((made.status, made.json()), (StatusCode::CREATED, json!({"root": root.to_string()})));
+    let again = server.get(&format!("{WS}/trees/{root}")).await;
+    assert_eq!(again.body, codec::encode(&minicbor::bytes::ByteVec::from(nodes.0[&root].clone())));
+    assert_eq!(server.get(&format!("{WS}/trees/{}", Hash::of(b"none"))).await.problem(), "not-found");
 }
 
 #[derive(Default)]
@@ -275,6 +280,15 @@ async fn history_listings_files_and_the_feed_of_changes_agree() {
     let (path, node): (TreePath, Option<Node>) = decoder.decode().unwrap();
     assert_eq!((path.as_str(), node.unwrap().content().kind().name()), ("a", "file"));
     assert_eq!(decoder.position(), feed.body.len());
+
+    let asked = codec::encode(&vec![common::path("b"), common::path("none")]);
+    let nodes = server.post(&format!("{WS}/nodes"), asked).await.body;
+    let mut decoder = minicbor::Decoder::new(&nodes);
+    let found: [(TreePath, Option<Node>); 2] = [decoder.decode().unwrap(), decoder.decode().unwrap()];
+    assert_eq!(
+        found.map(|(path, node)| (path.to_string(), node.is_some())),
+        [("b".into(), true), ("none".into(), false)]
+    );
 
     let listed = server.get(&format!("{WS}/entries?verdict=shipped&client={}", client(1))).await.json();
     assert_eq!(listed["entries"].as_array().unwrap().len(), 1);

@@ -12,6 +12,9 @@ use opship_record::entry::{Body, Entry, Part, PartKind};
 use opship_record::record::Record;
 use std::time::Duration;
 
+/// What to spoil in a record, and what the answer must then name.
+type Edit = (Aspect, fn(&mut Record, Option<Hash>));
+
 fn copy() -> Vec<u8> {
     module("copy", &[Do::Read("in"), Do::WriteRead("out"), Do::Print(b"done\n")])
 }
@@ -61,7 +64,7 @@ async fn the_same_key_gives_the_same_answer_and_one_version_and_another_body_is_
 async fn a_record_right_in_all_but_one_digest_is_never_matched() {
     let (server, record, _) = server_with_record(&copy()).await;
     let wrong = Some(Hash::of(b"wrong"));
-    let edits: [(Aspect, fn(&mut Record, Option<Hash>)); 6] = [
+    let edits: [Edit; 6] = [
         (Aspect::Observation, |r, wrong| r.observations = wrong),
         (Aspect::Before, |r, wrong| r.before = wrong),
         (Aspect::Content, |r, wrong| r.content = wrong),

@@ -11,6 +11,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures::StreamExt;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use minicbor::bytes::ByteVec;
 use opship_record::{Hash, codec};
@@ -42,7 +43,7 @@ pub(super) async fn put(
     let expected = hash(&expected)?;
     let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
     if blocking(move || own.store.blob_length(&own_scope, &expected)).await??.is_some() {
-        return Ok(StatusCode::OK.into_response());
+        return drain(body).await;
     }
     let bytes = stream(body);
     let limit = state.blob_bytes;
@@ -59,6 +60,15 @@ pub(super) async fn put(
         }
     };
     Ok(StatusCode::CREATED.into_response())
+}
+
+/// Reads what need not have been sent: answering before its end would break the sender's connection.
+async fn drain(body: Body) -> Result<Response, Problem> {
+    let mut bytes = stream(body);
+    while let Some(piece) = bytes.next().await {
+        piece.map_err(|error| Problem::malformed(format!("the body broke off: {error}; send it again")))?;
+    }
+    Ok(StatusCode::OK.into_response())
 }
 
 /// A content to be sent.

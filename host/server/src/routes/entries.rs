@@ -47,7 +47,7 @@ pub(super) async fn ship(
     }
     let place = format!("/v1/workspaces/{}/entries", scope.workspace());
     let named = entries.iter().map(|(entry, _)| entry.envelope.client).collect::<Vec<_>>();
-    let arrived = take(&state, &scope, entries, read.memory).await;
+    let arrived = take(&state, &scope, entries, read.memory);
     let answers: FuturesUnordered<_> = arrived
         .into_iter()
         .zip(named)

@@ -37,6 +37,8 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/workspaces/{ws}/blobs:missing", post(blobs::missing))
         .route("/v1/workspaces/{ws}/blobs:fetch", post(blobs::fetch))
         .route("/v1/workspaces/{ws}/trees", post(trees::put))
+        .route("/v1/workspaces/{ws}/trees/{root}", get(trees::get))
+        .route("/v1/workspaces/{ws}/nodes", post(trees::nodes))
         .route("/v1/workspaces/{ws}/modules", get(modules::list))
         .route("/v1/workspaces/{ws}/modules/{*name}", get(modules::show).put(modules::register).delete(modules::remove))
         .fallback(unknown)

@@ -40,8 +40,8 @@ pub(super) async fn show(
     Ok(json(StatusCode::OK, json::module(&found.await??)))
 }
 
+/// What a client says of a module; whatever else it says (its own name and length) is known here.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Manifest {
     hash: String,
     #[serde(default)]

@@ -1,18 +1,24 @@
-//! Trees of mounts.
+//! Trees of mounts, and single paths of the head.
 
-use crate::auth::Writer;
-use crate::body::{json, read};
+use crate::auth::{Reader, Writer};
+use crate::body::{CBOR_SEQUENCE, cbor, decode, hash, json, read, written};
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
 use axum::body::Body;
-use axum::extract::State;
-use axum::response::Response;
-use http::{HeaderMap, StatusCode};
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
 use minicbor::bytes::ByteVec;
-use opship_record::codec;
 use opship_record::limits::MAX_REQUEST;
+use opship_record::node::{DEFAULT_DIRECTORY_MODE, Node};
+use opship_record::{TreePath, codec};
+use opship_storage::StorageError;
 use serde_json::json;
+use std::io::{self, Write};
 use std::sync::Arc;
+
+/// Most paths that one question may name.
+const MAX_PATHS: usize = 10_000;
 
 /// Takes a tree's nodes, children before parents, the root last.
 pub(super) async fn put(
@@ -34,4 +40,55 @@ pub(super) async fn put(
         Ok(state.store.put_tree(&scope, nodes)?)
     });
     Ok(json(StatusCode::CREATED, json!({"root": root.await??.to_string()})))
+}
+
+/// A tree's nodes as [`put`] takes them.
+pub(super) async fn get(
+    State(state): State<Arc<Shared>>,
+    Reader(scope): Reader,
+    Path((_, root)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let hash = hash(&root)?;
+    let own = Arc::clone(&state);
+    let view = blocking(move || own.store.tree(&scope, &hash)).await??;
+    let view = view.ok_or_else(|| Problem::not_found("tree", &root))?;
+    let body = written(Arc::clone(&state.writers), move |pieces| {
+        let mut failed = None;
+        let exported = view.export(&mut |_, node| {
+            pieces.write_all(&codec::encode(&ByteVec::from(node))).map_err(|error| {
+                failed = Some(error);
+                StorageError::Closed
+            })
+        });
+        failed.map_or_else(|| exported.map_err(io::Error::other), Err)
+    });
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, CBOR_SEQUENCE)], body).into_response())
+}
+
+/// What the head holds at these paths: for a CBOR array of paths a CBOR sequence of `[path, node or null]`.
+pub(super) async fn nodes(
+    State(state): State<Arc<Shared>>,
+    Reader(scope): Reader,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let read = read(&state, &headers, body, MAX_REQUEST).await?;
+    let paths: Vec<TreePath> = decode(&read.bytes)?;
+    if paths.len() > MAX_PATHS {
+        return Err(Problem::malformed(format!("more than {MAX_PATHS} paths; ask for fewer at once")));
+    }
+    let sequence = blocking(move || {
+        let root = state.store.head(&scope)?.root;
+        let view = state.store.tree(&scope, &root)?.ok_or_else(|| Problem::internal(&"the head has no tree"))?;
+        let mut sequence = Vec::new();
+        for path in paths {
+            let node = match view.lookup(&path)? {
+                Some(entry) => Some(entry.node),
+                None => path.is_root().then_some(Node::Directory { mode: DEFAULT_DIRECTORY_MODE }),
+            };
+            sequence.extend(codec::encode(&(path, node)));
+        }
+        Ok::<_, Problem>(sequence)
+    });
+    Ok(cbor(CBOR_SEQUENCE, sequence.await??))
 }
