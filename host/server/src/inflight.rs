@@ -23,7 +23,7 @@ pub(crate) struct Inflight(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     running: HashMap<Key, Running>,
-    kept: HashMap<Key, (Hash, Arc<Answer>)>,
+    kept: HashMap<Key, Arc<Answer>>,
     kept_order: VecDeque<Key>,
 }
 
@@ -46,7 +46,6 @@ pub(crate) enum Joined {
 pub(crate) struct Task {
     inflight: Arc<Inflight>,
     key: Key,
-    body: Hash,
     answer: watch::Sender<Option<Arc<Answer>>>,
 }
 
@@ -59,7 +58,7 @@ impl Inflight {
         }
         let (sender, receiver) = watch::channel(None);
         table.running.insert(key, Running { body, answer: receiver.clone() });
-        Joined::First(Task { inflight: Arc::clone(self), key, body, answer: sender }, receiver)
+        Joined::First(Task { inflight: Arc::clone(self), key, answer: sender }, receiver)
     }
 
     /// The entry under way with this key.
@@ -69,7 +68,7 @@ impl Inflight {
 
     /// The last answer given to this key, if it was none that ends it.
     pub(crate) fn last(&self, key: &Key) -> Option<Arc<Answer>> {
-        self.lock().kept.get(key).map(|(_, answer)| Arc::clone(answer))
+        self.lock().kept.get(key).map(Arc::clone)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -87,8 +86,10 @@ impl Task {
         let mut table = self.inflight.lock();
         table.running.remove(&self.key);
         if answer.status == Status::Ended {
-            table.kept.remove(&self.key);
-        } else if table.kept.insert(self.key, (self.body, Arc::clone(&answer))).is_none() {
+            if table.kept.remove(&self.key).is_some() {
+                table.kept_order.retain(|key| *key != self.key);
+            }
+        } else if table.kept.insert(self.key, Arc::clone(&answer)).is_none() {
             table.kept_order.push_back(self.key);
             if table.kept_order.len() > KEPT_ANSWERS
                 && let Some(oldest) = table.kept_order.pop_front()
