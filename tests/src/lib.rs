@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on stops here")]
 
+mod disk;
 mod guests;
 mod server;
 mod tree;
 
+pub use disk::SmallDisk;
 pub use guests::{guest, python_module};
 pub use server::Server;
 pub use tree::{assert_same_tree, snapshot};
@@ -33,18 +35,9 @@ pub struct Printed {
 }
 
 impl Place {
-    /// A place in which the ordinary binary runs.
+    /// A place of its own.
     pub fn new() -> Place {
-        Place::with_binary("debug/opship")
-    }
-
-    /// A place in which the binary with fail points runs.
-    pub fn with_fail_points() -> Place {
-        Place::with_binary("failpoints/opship")
-    }
-
-    fn with_binary(below_target: &str) -> Place {
-        let binary = target_folder().join(below_target);
+        let binary = target_folder().join("debug/opship");
         assert!(binary.is_file(), "{} is missing: run the tests by 'cargo xtask test'", binary.display());
         Place { folder: tempfile::tempdir().unwrap(), binary }
     }
@@ -65,7 +58,9 @@ impl Place {
     pub fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(&self.binary);
         command.current_dir(directory).stdin(Stdio::null());
-        for variable in ["OPSHIP_TOKEN", "OPSHIP_SERVER", "OPSHIP_DATA", "OPSHIP_LISTEN", "OPSHIP_FAILPOINT"] {
+        for variable in
+            ["OPSHIP_TOKEN", "OPSHIP_SERVER", "OPSHIP_DATA", "OPSHIP_LISTEN", "OPSHIP_FAILPOINT", "OPSHIP_LOG"]
+        {
             command.env_remove(variable);
         }
         command.env("HOME", self.folder("home"));

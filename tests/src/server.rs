@@ -24,7 +24,7 @@ impl Server {
     pub fn start_with(place: &Place, data: &str, adjust: impl FnOnce(&mut Command) -> &mut Command) -> Server {
         let data = place.path(data);
         let mut command = place.command(&place.path(""));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
+        command.args(["serve", "--data"]).arg(&data).env("OPSHIP_LISTEN", "127.0.0.1:0");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = adjust(&mut command).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

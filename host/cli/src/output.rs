@@ -72,7 +72,8 @@ pub(crate) fn bytes(count: u64) -> String {
 /// Columns padded to the widest cell; the first row is the heading. `right`: which columns are numbers.
 pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     for row in rows {
         let mut text = String::new();

@@ -1,6 +1,6 @@
 //! What shipping asks of the log and the index.
 
-use crate::db::{self, index, log, set_meta, waits};
+use crate::db::{self, index, log, set_meta, unset_meta, waits};
 use crate::fs::OPSHIP;
 use crate::log::LogEntry;
 use crate::{ClientError, WorkingCopy};
@@ -54,7 +54,7 @@ impl WorkingCopy {
     pub fn set_base_number(&self, number: u64) -> Result<(), ClientError> {
         self.shared.db.write(|db| {
             set_meta(db, "base_number", db::int(number))?;
-            Ok(set_meta(db, "base_id", None::<[u8; 32]>)?)
+            Ok(unset_meta(db, "base_id")?)
         })
     }
 

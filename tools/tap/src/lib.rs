@@ -81,10 +81,7 @@ impl Tap {
 
     /// The counts now.
     pub fn count(&self) -> Count {
-        Count {
-            sent: self.shared.sent.load(Ordering::Relaxed),
-            received: self.shared.received.load(Ordering::Relaxed),
-        }
+        Count { sent: self.shared.sent.load(Ordering::Relaxed), received: self.shared.received.load(Ordering::Relaxed) }
     }
 
     /// All bytes kept so far, both ways mixed in the order of their coming; empty unless they are kept.

@@ -43,7 +43,9 @@ pub(super) fn show(arguments: &Show, json: bool) -> Result<(), ClientError> {
         let mut value = entries::as_json(&entry);
         value["record_bytes"] = json!(entry.body.len());
         value["observations"] = json!(lists.observations.iter().map(observation).collect::<Vec<_>>());
-        value["changes"] = json!(lists.changes.iter().map(|c| json!({ "path": c.path.as_str(), "after": change(c) })).collect::<Vec<_>>());
+        value["changes"] = json!(
+            lists.changes.iter().map(|c| json!({ "path": c.path.as_str(), "after": change(c) })).collect::<Vec<_>>()
+        );
         value["exits"] = json!(lists.exits);
         output::json(&value);
         return Ok(());
@@ -53,7 +55,12 @@ pub(super) fn show(arguments: &Show, json: bool) -> Result<(), ClientError> {
 
 fn print_entry(entry: &LogEntry, lists: &Lists) -> Result<(), ClientError> {
     output::line(&format!("entry {}: {}", entry.number, output::printable(&entry.command)));
-    output::line(&format!("  {}, {} bytes on the wire, {}", entries::kind(entry.kind), entry.body.len(), entries::standing(entry)));
+    output::line(&format!(
+        "  {}, {} bytes on the wire, {}",
+        entries::kind(entry.kind),
+        entry.body.len(),
+        entries::standing(entry)
+    ));
     if let Some(reason) = entries::reason(entry) {
         output::line(&format!("  reason: {reason}; next: {}", reason.next_step()));
     }
@@ -149,7 +156,8 @@ pub(super) fn inside(copy: &WorkingCopy, path: &Path) -> Result<TreePath, Client
             component => clean.push(component),
         }
     }
-    let refused = || ClientError::Refused(format!("'{}' is not in the working copy {}", path.display(), copy.path().display()));
+    let refused =
+        || ClientError::Refused(format!("'{}' is not in the working copy {}", path.display(), copy.path().display()));
     let below = clean.strip_prefix(copy.path()).map_err(|_| refused())?;
     TreePath::from_bytes(below.as_os_str().as_bytes()).map_err(|error| ClientError::Refused(error.to_string()))
 }

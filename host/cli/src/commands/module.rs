@@ -4,7 +4,7 @@ use super::{book, here, run, wait};
 use crate::args::Module;
 use crate::output;
 use opship_client::modules::{ModuleBook, ModuleChoice};
-use opship_client::net::{MountDescription, ModuleDescription};
+use opship_client::net::{ModuleDescription, MountDescription};
 use opship_client::sync::api_for;
 use opship_client::{ClientError, WorkingCopy};
 use opship_record::Hash;
@@ -54,7 +54,9 @@ fn add(
     book.pin(module.clone())?;
     let registered = register(copy, book, &module)?;
     if json {
-        output::json(&json!({ "name": module.name, "hash": module.hash, "mounts": module.mounts, "registered": registered }));
+        output::json(
+            &json!({ "name": module.name, "hash": module.hash, "mounts": module.mounts, "registered": registered }),
+        );
     } else {
         output::line(&format!("{} is {} ({})", module.name, hash.short(), output::bytes(module.length)));
         if !registered {
@@ -96,7 +98,9 @@ fn list(copy: &WorkingCopy, book: &mut ModuleBook, json: bool) -> Result<(), Cli
     match wait(async { api_for(copy)?.modules().await }) {
         Ok(modules) => {
             for name in book.learn(modules)? {
-                output::note(&format!("the server has another '{name}' than the one pinned here; 'opship module remove {name}' takes it over"));
+                output::note(&format!(
+                    "the server has another '{name}' than the one pinned here; 'opship module remove {name}' takes it over"
+                ));
             }
         }
         Err(error) => output::note(&format!("what is known here only: {error}")),
@@ -110,7 +114,13 @@ fn list(copy: &WorkingCopy, book: &mut ModuleBook, json: bool) -> Result<(), Cli
     for module in &modules {
         let mounts: Vec<String> = module.mounts.iter().map(|mount| format!("/{}", mount.path)).collect();
         let origin = if module.standard { "standard" } else { "workspace" };
-        rows.push(vec![module.name.clone(), short(&module.hash), output::bytes(module.length), mounts.join(" "), origin.to_owned()]);
+        rows.push(vec![
+            module.name.clone(),
+            short(&module.hash),
+            output::bytes(module.length),
+            mounts.join(" "),
+            origin.to_owned(),
+        ]);
     }
     output::table(&rows, &[2]);
     Ok(())
@@ -127,7 +137,8 @@ fn show(copy: &WorkingCopy, book: &ModuleBook, name: &str, json: bool) -> Result
     let imports: Vec<String> = info.imports.iter().map(|(module, name)| format!("{module}.{name}")).collect();
     let ModuleChoice { hash, argv0, mounts, .. } = &choice;
     if json {
-        let mounts: Vec<_> = mounts.iter().map(|(path, tree)| json!({ "path": path.as_str(), "tree": tree.to_string() })).collect();
+        let mounts: Vec<_> =
+            mounts.iter().map(|(path, tree)| json!({ "path": path.as_str(), "tree": tree.to_string() })).collect();
         output::json(&json!({
             "name": choice.name, "hash": hash.to_string(), "length": bytes.len(), "argv0": argv0, "mounts": mounts, "imports": imports,
         }));
@@ -143,7 +154,9 @@ fn show(copy: &WorkingCopy, book: &ModuleBook, name: &str, json: bool) -> Result
 }
 
 pub(super) fn unknown(name: &str) -> ClientError {
-    ClientError::Refused(format!("no module '{name}'; 'opship module list' shows those that can be named, 'opship module add FILE --name {name}' registers one"))
+    ClientError::Refused(format!(
+        "no module '{name}'; 'opship module list' shows those that can be named, 'opship module add FILE --name {name}' registers one"
+    ))
 }
 
 fn remove(copy: &WorkingCopy, book: &mut ModuleBook, name: &str, dry_run: bool, json: bool) -> Result<(), ClientError> {
@@ -159,7 +172,10 @@ fn remove(copy: &WorkingCopy, book: &mut ModuleBook, name: &str, dry_run: bool, 
     if json {
         output::json(&json!({ "name": name, "removed": !dry_run }));
     } else {
-        output::line(&format!("'{name}' {} a name no more; entries that used it stay", if dry_run { "would be" } else { "is" }));
+        output::line(&format!(
+            "'{name}' {} a name no more; entries that used it stay",
+            if dry_run { "would be" } else { "is" }
+        ));
     }
     Ok(())
 }

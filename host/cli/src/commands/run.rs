@@ -8,10 +8,12 @@ use opship_client::sync::api_for;
 use opship_client::{ClientError, RunReport, RunRequest, StdinRequest, StepRequest, UserCache, WorkingCopy};
 use opship_engine::{Compiler, Engine, EngineConfig};
 use opship_record::TreePath;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -33,20 +35,27 @@ fn try_run(arguments: &Run) -> Result<ExitCode, ClientError> {
         return Ok(ExitCode::from(output::UNKNOWN_MODULE));
     };
     let engine = engine()?;
-    let mut bytes = || book.bytes(&choice.hash).map_err(std::io::Error::other)?.ok_or_else(|| ErrorKind::NotFound.into());
+    let mut bytes =
+        || book.bytes(&choice.hash).map_err(std::io::Error::other)?.ok_or_else(|| ErrorKind::NotFound.into());
     let (loaded, _) = engine.load(&choice.hash, &mut bytes).map_err(|error| ClientError::Refused(error.to_string()))?;
     let store = book.mounts();
     let step = StepRequest {
-        hash: choice.hash,
-        module: loaded,
+        module: choice.hash,
+        name: choice.name.clone(),
         arguments: argument_list(arguments, &choice),
         environment: environment(&arguments.environment)?,
         directory: current_directory(&copy)?,
         stdin: stdin(&copy, arguments.stdin.as_deref())?,
         stdout: arguments.output.as_deref().map(|path| inspect::inside(&copy, Path::new(path))).transpose()?,
-        mounts: choice.mounts.iter().map(|(path, tree)| (path.clone(), *tree, Arc::new(store.tree(*tree)) as _)).collect(),
+        mounts: choice
+            .mounts
+            .iter()
+            .map(|(path, tree)| (path.clone(), *tree, Arc::new(store.tree(*tree)) as _))
+            .collect(),
     };
-    let report = copy.run(&engine, RunRequest { steps: vec![step], command: command_line(arguments) })?;
+    let modules = BTreeMap::from([(choice.hash, loaded)]);
+    let request = RunRequest { steps: vec![step], modules, command: command_line(arguments), ..RunRequest::default() };
+    let report = copy.run(&engine, request)?;
     Ok(finish(&report))
 }
 
@@ -75,23 +84,18 @@ fn finish(report: &RunReport) -> ExitCode {
 /// The engine with the user's cache of compiled modules.
 pub(super) fn engine() -> Result<Engine, ClientError> {
     let program = std::env::current_exe().map_err(ClientError::io("finding this program"))?;
-    let config = EngineConfig {
-        cache: user_cache().map(|cache| UserCache::new(&cache).compiled()),
-        compiler: Compiler::Child { program, arguments: vec!["__compile".into()] },
-        ..EngineConfig::default()
-    };
+    let mut config = EngineConfig::new(Compiler::Child { program, arguments: vec!["__compile".into()] });
+    let user = UserCache::of_user(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"));
+    config.cache = user.map(|user| user.compiled());
     Engine::new(config).map_err(|error| ClientError::Refused(error.to_string()))
-}
-
-fn user_cache() -> Option<PathBuf> {
-    let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    from("XDG_CACHE_HOME").or_else(|| Some(from("HOME")?.join(".cache")))
 }
 
 /// The module of the command line: a file if it looks like one, else a name.
 fn choose(copy: &WorkingCopy, book: &ModuleBook, module: &OsStr) -> Result<Option<ModuleChoice>, ClientError> {
     let path = Path::new(module);
-    let is_name = module.to_str().is_some_and(|name| !name.ends_with(".wasm") && (!name.contains('/') || name.starts_with("std/")));
+    let is_name = module
+        .to_str()
+        .is_some_and(|name| !name.ends_with(".wasm") && (!name.contains('/') || name.starts_with("std/")));
     if is_name {
         return choose_named(copy, book, &module.to_string_lossy());
     }
@@ -149,7 +153,8 @@ fn environment(variables: &[OsString]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Client
     let parse = |variable: &OsString| {
         let bytes = variable.as_bytes();
         let at = bytes.iter().position(|b| *b == b'=').filter(|at| *at > 0);
-        let at = at.ok_or_else(|| ClientError::Refused(format!("'{}' is no variable; write K=V", variable.display())))?;
+        let at =
+            at.ok_or_else(|| ClientError::Refused(format!("'{}' is no variable; write K=V", variable.display())))?;
         Ok((bytes[..at].to_vec(), bytes[at + 1..].to_vec()))
     };
     variables.iter().map(parse).collect()
@@ -165,9 +170,9 @@ fn stdin(copy: &WorkingCopy, file: Option<&OsStr>) -> Result<StdinRequest, Clien
     match file {
         None => Ok(StdinRequest::Empty),
         Some(file) if file == "-" => {
-            let mut bytes = Vec::new();
-            std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes).map_err(ClientError::io("reading standard input"))?;
-            Ok(StdinRequest::Blob(bytes))
+            let own =
+                std::io::stdin().as_fd().try_clone_to_owned().map_err(ClientError::io("reading standard input"))?;
+            Ok(StdinRequest::File(own.into()))
         }
         Some(file) => Ok(StdinRequest::Path(inspect::inside(copy, Path::new(file))?)),
     }

@@ -28,13 +28,14 @@ fn failed(text: &str) -> ExitCode {
 async fn run(arguments: Serve, json: bool) -> Result<(), ServerError> {
     let data = arguments.data.unwrap_or_else(default_data);
     let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("opship"));
-    let mut config = ServerConfig::new(data.clone(), arguments.listen);
-    config.compiler = Compiler::Child { program, arguments: vec!["__compile".into()] };
+    let compiler = Compiler::Child { program, arguments: vec!["__compile".into()] };
+    let mut config = ServerConfig::new(data.clone(), arguments.listen, compiler);
     config.replay = !arguments.no_replay;
     config.insecure = arguments.insecure;
     config.deadline = Duration::from_secs(arguments.replay_limit);
     config.workers = arguments.workers.unwrap_or(config.workers).max(1);
-    config.standard_modules = standard::MODULES.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+    config.standard_modules =
+        standard::MODULES.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
     // Handlers stand before the first word is out, so that whoever reads it may already send a signal.
     let stop = stop_signal();
     let server = Server::bind(config).await?;

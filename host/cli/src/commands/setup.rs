@@ -12,10 +12,17 @@ pub(super) fn init(arguments: Init, json: bool) -> Result<(), ClientError> {
     let (copy, made) = wait(make(&arguments.dir, &source))?;
     if json {
         let folder = copy.path();
-        output::json(&json!({ "folder": folder, "server": source.server.to_string(), "workspace": source.workspace, "made": made }));
+        output::json(
+            &json!({ "folder": folder, "server": source.server.to_string(), "workspace": source.workspace, "made": made }),
+        );
     } else {
         let what = if made { "a new workspace" } else { "an existing workspace" };
-        output::line(&format!("{} is a working copy of {what}, '{}' on {}", copy.path().display(), source.workspace, source.server));
+        output::line(&format!(
+            "{} is a working copy of {what}, '{}' on {}",
+            copy.path().display(),
+            source.workspace,
+            source.server
+        ));
         output::line("next: 'opship run MODULE -- ARGS' records an operation, 'opship sync' ships it");
     }
     Ok(())

@@ -30,7 +30,14 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
         output::line("waiting to be shipped:");
         let rows: Vec<_> = pending
             .iter()
-            .map(|e| vec![format!("  {}", e.number), entries::standing(e).to_owned(), entries::kind(e.kind).to_owned(), e.command.clone()])
+            .map(|e| {
+                vec![
+                    format!("  {}", e.number),
+                    entries::standing(e).to_owned(),
+                    entries::kind(e.kind).to_owned(),
+                    e.command.clone(),
+                ]
+            })
             .collect();
         output::table(&rows, &[0]);
     }

@@ -82,7 +82,12 @@ fn dry_run(copy: &WorkingCopy, json: bool) -> Result<(), ClientError> {
             opship_record::entry::BodyKind::Operation => entry.body.len() as u64,
             opship_record::entry::BodyKind::Value => entry.value_bytes,
         };
-        rows.push(vec![entry.number.to_string(), entry.command.clone(), entries::kind(entry.kind).to_owned(), output::bytes(bytes)]);
+        rows.push(vec![
+            entry.number.to_string(),
+            entry.command.clone(),
+            entries::kind(entry.kind).to_owned(),
+            output::bytes(bytes),
+        ]);
     }
     for change in &scan.changes {
         let bytes = change.after.blob().map_or(0, |(length, _)| length);
@@ -139,7 +144,10 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
         output::table(&rows, &[0, 3, 4, 5]);
     }
     if !all {
-        output::line(&format!("{} entries ended well; 'opship sync -v' shows each", report.entries.iter().filter(quiet).count()));
+        output::line(&format!(
+            "{} entries ended well; 'opship sync -v' shows each",
+            report.entries.iter().filter(quiet).count()
+        ));
     }
     for entry in report.entries.iter().filter(|entry| !quiet(entry)) {
         let detail = entry.detail.clone().unwrap_or_default();

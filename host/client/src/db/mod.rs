@@ -62,6 +62,12 @@ pub(crate) fn set_meta(db: &Connection, key: &str, value: impl rusqlite::ToSql) 
     Ok(())
 }
 
+/// Forgets a named value.
+pub(crate) fn unset_meta(db: &Connection, key: &str) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([key])?;
+    Ok(())
+}
+
 /// For a column that holds our own encoding: what does not decode is damage.
 pub(crate) fn damaged(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Blob, Box::new(error))

@@ -86,20 +86,28 @@ impl Sync<'_> {
         report: &mut SyncReport,
     ) -> Result<(), ClientError> {
         let counter = self.api.counter();
-        let before = counter.count();
         let mut request = Vec::new();
+        let mut own = Vec::new();
         for entry in batch {
             progress.started.entry(entry.number).or_insert_with(Instant::now);
+            let (before, start) = (counter.count(), request.len());
             let mut parts = self.first_parts(entry).await?;
             if progress.lists.contains(&entry.number) {
                 parts = merge(parts, self.list_parts(entry).await?);
             }
             self.encode(entry, parts)?.encode_into(&mut request);
+            let mut traffic = counter.count().since(before);
+            traffic.sent += (request.len() - start) as u64;
+            own.push(traffic);
         }
         self.copy.mark_sent(&batch.iter().map(|entry| entry.number).collect::<Vec<_>>())?;
+        let (before, length) = (counter.count(), request.len() as u64);
         let answers = self.collect_answers(batch, request).await?;
-        let traffic = share(counter.count().since(before), batch.len() as u64);
-        for (entry, answer) in batch.iter().zip(answers) {
+        let mut overhead = counter.count().since(before);
+        overhead.sent = overhead.sent.saturating_sub(length);
+        let overhead = share(overhead, batch.len() as u64);
+        for ((entry, mut traffic), answer) in batch.iter().zip(own).zip(answers) {
+            traffic += overhead;
             match answer {
                 Some(answer) => self.take(entry, answer, traffic, progress, report).await?,
                 None => drop(try_again(progress, entry.number)),
@@ -260,7 +268,7 @@ fn size(entry: &LogEntry) -> u64 {
     }
 }
 
-/// An entry's share of a request's traffic.
+/// An entry's share of what a request takes besides the entries themselves.
 fn share(traffic: Traffic, entries: u64) -> Traffic {
     Traffic { sent: traffic.sent.div_ceil(entries.max(1)), received: traffic.received.div_ceil(entries.max(1)) }
 }

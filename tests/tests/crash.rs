@@ -1,0 +1,137 @@
+//! Killed at a named point, each end recovers to a consistent state, and both become equal.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use opship_tests::{Place, Server, assert_same_tree, verdicts};
+use std::fs;
+use std::path::Path;
+
+const SORTED: &str = "a\nb\nc\n";
+
+fn prepare(place: &Place, server: &Server) -> std::path::PathBuf {
+    let here = place.init(server, "here", "main");
+    fs::write(here.join("input"), "c\nb\na\n").unwrap();
+    fs::write(here.join("output"), "what was there before\n").unwrap();
+    here
+}
+
+/// After a kill: whatever the state, running again and syncing gives the same tree on both ends, and nothing is lost.
+fn recover(place: &Place, server: &Server, here: &Path) {
+    let status = place.json(here, ["status"]);
+    assert!(status["unsupported"].as_array().unwrap().is_empty(), "{status}");
+    let output = fs::read_to_string(here.join("output")).unwrap();
+    assert!(output == SORTED || output == "what was there before\n", "a half-written output: {output:?}");
+    assert_eq!(fs::read_to_string(here.join("input")).unwrap(), "c\nb\na\n");
+    place.ok(here, ["run", "sort", "--", "-o", "output", "input"]);
+    let report = place.json(here, ["sync"]);
+    assert_eq!(report["waiting"], 0, "{report}");
+    assert!(verdicts(place, here).iter().all(|v| v == "matched" || v == "shipped"), "{:?}", verdicts(place, here));
+    assert_eq!(fs::read_to_string(here.join("output")).unwrap(), SORTED);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    assert_same_tree(here, &place.path("there"));
+    let left: Vec<_> = fs::read_dir(here.join(".opship/staging")).unwrap().collect();
+    assert!(left.is_empty(), "staging holds {left:?}");
+}
+
+fn client_killed_at(point: &str) {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = prepare(&place, &server);
+    let killed = place
+        .command(&here)
+        .args(["run", "sort", "--", "-o", "output", "input"])
+        .env("OPSHIP_FAILPOINT", point)
+        .output()
+        .unwrap();
+    assert_eq!(
+        killed.status.code(),
+        None,
+        "the client was not killed at {point}: {}",
+        String::from_utf8_lossy(&killed.stderr)
+    );
+    recover(&place, &server, &here);
+}
+
+fn server_killed_at(point: &str) {
+    let place = Place::new();
+    let mut server = Server::start_with(&place, "data", |command| command.env("OPSHIP_FAILPOINT", point));
+    let here = prepare(&place, &server);
+    place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
+    let cut = place.run(&here, ["sync"]);
+    assert_eq!(cut.code, Some(125), "{cut}");
+    assert_eq!(server.wait().code(), None, "the server was not killed at {point}");
+    let address = server.authority();
+    let server = Server::start_with(&place, "data", |command| command.args(["--listen", &address]));
+    recover(&place, &server, &here);
+}
+
+#[test]
+fn client_after_capturing() {
+    client_killed_at("captured");
+}
+
+#[test]
+fn client_after_staging() {
+    client_killed_at("staged");
+}
+
+#[test]
+fn client_after_the_intent() {
+    client_killed_at("intent");
+}
+
+#[test]
+fn client_between_exchanges() {
+    client_killed_at("exchange");
+}
+
+#[test]
+fn client_after_the_exchanges() {
+    client_killed_at("exchanged");
+}
+
+#[test]
+fn client_after_appending() {
+    client_killed_at("appended");
+}
+
+#[test]
+fn server_after_receiving() {
+    server_killed_at("server-received");
+}
+
+#[test]
+fn server_after_the_replay() {
+    server_killed_at("server-replayed");
+}
+
+#[test]
+fn server_before_the_commit() {
+    server_killed_at("storage-commit");
+}
+
+#[test]
+fn server_after_the_commit() {
+    server_killed_at("storage-committed");
+}
+
+#[test]
+fn server_before_the_answer() {
+    server_killed_at("server-committed");
+}
+
+/// The same key twice is the same entry: a lost answer makes no second version.
+#[test]
+fn a_lost_answer_repeats_nothing() {
+    let place = Place::new();
+    let mut server = Server::start_with(&place, "data", |command| command.env("OPSHIP_FAILPOINT", "server-committed"));
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("input"), "c\nb\na\n").unwrap();
+    assert_eq!(place.run(&here, ["sync"]).code, Some(125));
+    server.wait();
+    let address = server.authority();
+    let _server = Server::start_with(&place, "data", |command| command.args(["--listen", &address]));
+    let report = place.json(&here, ["sync"]);
+    assert_eq!(report["pulled"]["version"], 1, "{report}");
+    assert_eq!(verdicts(&place, &here), ["shipped"]);
+}

@@ -1,0 +1,138 @@
+//! `matched` means what it says: what did not come out the same, or was not replayed, never gets that verdict.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use opship_tests::{Place, Server, assert_same_tree, guest, snapshot, verdicts};
+use std::fs;
+
+#[test]
+fn with_replay_disabled_nothing_is_matched_and_nothing_is_lost() {
+    let place = Place::new();
+    let server = Server::start_with(&place, "data", |command| command.arg("--no-replay"));
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("a"), "b\na\n").unwrap();
+    place.ok(&here, ["run", "sort", "--", "-o", "sorted", "a"]);
+    place.ok(&here, ["run", "gzip", "--", "-k", "sorted"]);
+    let report = place.json(&here, ["sync"]);
+    let entries = report["entries"].as_array().unwrap();
+    let operations: Vec<_> = entries.iter().filter(|entry| entry["kind"] == "operation").collect();
+    assert_eq!(operations.len(), 2);
+    assert!(operations.iter().all(|entry| entry["verdict"] == "shipped" && entry["reason"] == "policy"), "{report}");
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    assert_same_tree(&here, &place.path("there"));
+}
+
+#[test]
+fn a_stale_observation_ends_conflicted_and_both_results_are_kept() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("input"), "b\na\n").unwrap();
+    place.ok(&here, ["sync"]);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    let there = place.path("there");
+    fs::write(there.join("input"), "other\n").unwrap();
+    place.ok(&there, ["sync"]);
+
+    place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
+    let report = place.json(&here, ["sync"]);
+    let operation = report["entries"].as_array().unwrap().iter().find(|e| e["kind"] == "operation").unwrap().clone();
+    assert_eq!(
+        (operation["verdict"].as_str(), operation["reason"].as_str()),
+        (Some("conflicted"), Some("inputs-changed"))
+    );
+    assert_eq!(fs::read_to_string(here.join("input")).unwrap(), "other\n");
+    assert_kept_beside(&place.path("here"), "output", "a\nb\n");
+    place.ok(&here, ["sync"]);
+    place.ok(&there, ["sync"]);
+    assert_same_tree(&here, &there);
+}
+
+#[test]
+fn two_clients_that_change_one_file_keep_both_states() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("notes.txt"), "start\n").unwrap();
+    place.ok(&here, ["sync"]);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    let there = place.path("there");
+    fs::write(there.join("notes.txt"), "theirs\n").unwrap();
+    place.ok(&there, ["sync"]);
+    fs::write(here.join("notes.txt"), "mine\n").unwrap();
+    place.ok(&here, ["sync"]);
+    assert_eq!(fs::read_to_string(here.join("notes.txt")).unwrap(), "theirs\n");
+    assert_kept_beside(&here, "notes", "mine\n");
+    place.ok(&here, ["sync"]);
+    place.ok(&there, ["sync"]);
+    assert_same_tree(&here, &there);
+}
+
+#[test]
+fn operations_that_do_not_touch_each_other_both_match() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("a"), "2\n1\n").unwrap();
+    fs::write(here.join("b"), "4\n3\n").unwrap();
+    place.ok(&here, ["sync"]);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    let there = place.path("there");
+    place.ok(&here, ["run", "sort", "--", "-o", "a.sorted", "a"]);
+    place.ok(&there, ["run", "sort", "--", "-o", "b.sorted", "b"]);
+    place.ok(&there, ["sync"]);
+    place.ok(&here, ["sync"]);
+    place.ok(&there, ["sync"]);
+    assert_eq!(verdicts(&place, &here).last().unwrap(), "matched");
+    assert_eq!(verdicts(&place, &there).last().unwrap(), "matched");
+    assert_same_tree(&here, &there);
+}
+
+#[test]
+fn an_entry_that_needs_a_conflicted_one_is_parked_and_others_go_on() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("input"), "b\na\n").unwrap();
+    place.ok(&here, ["sync"]);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    let there = place.path("there");
+    fs::write(there.join("input"), "other\n").unwrap();
+    place.ok(&there, ["sync"]);
+    place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
+    place.ok(&here, ["run", "gzip", "--", "-k", "output"]);
+    fs::write(here.join("unrelated"), "u").unwrap();
+    place.ok(&here, ["sync"]);
+    let log = place.json(&here, ["log"]);
+    let of = |command: &str| {
+        let entries = log["entries"].as_array().unwrap();
+        entries.iter().find(|e| e["command"].as_str().unwrap().starts_with(command)).unwrap().clone()
+    };
+    assert_eq!(of("sort")["verdict"], "conflicted");
+    assert_eq!(of("gzip")["parked"], true);
+    assert!(here.join("output.gz").exists(), "a parked entry's output stays");
+    place.ok(&there, ["sync"]);
+    assert!(there.join("unrelated").exists());
+}
+
+#[test]
+fn a_run_that_traps_changes_nothing_and_is_not_recorded() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("a"), "a").unwrap();
+    let before = snapshot(&here);
+    let printed = place.run(&here, ["run", guest("treeprobe").to_str().unwrap(), "--", "trap"]);
+    assert_eq!(printed.code, Some(125), "{printed}");
+    assert_eq!(snapshot(&here), before);
+    assert!(verdicts(&place, &here).is_empty());
+}
+
+fn assert_kept_beside(folder: &std::path::Path, stem: &str, content: &str) {
+    let kept = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).find(|path| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with(stem) && name.contains("conflict")
+    });
+    let kept = kept.unwrap_or_else(|| panic!("no conflict copy of {stem} in {:?}", snapshot(folder).keys()));
+    assert_eq!(fs::read_to_string(kept).unwrap(), content);
+}
