@@ -20,10 +20,26 @@ use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+/// Where tests end the process: behind each of the first steps.
+const POINTS: [&str; 12] = [
+    "exchange-0",
+    "exchange-1",
+    "exchange-2",
+    "exchange-3",
+    "exchange-4",
+    "exchange-5",
+    "exchange-6",
+    "exchange-7",
+    "exchange-8",
+    "exchange-9",
+    "exchange-10",
+    "exchange-11",
+];
+
 /// Carries out a durable intent and appends. The caller has the lock.
 pub(crate) fn finish(shared: &Shared, id: u64, intent: &Intent) -> Result<(), ClientError> {
     let mut work = Work { shared, entry: intent.entry, displaced: Vec::new(), folders: BTreeSet::new() };
-    for step in &intent.steps {
+    for (index, step) in intent.steps.iter().enumerate() {
         match work.step(step) {
             // The file system will refuse this path for ever. What it holds is left as it is, and the next scan tells
             // that it is not as the entry says; the other paths go on.
@@ -32,7 +48,7 @@ pub(crate) fn finish(shared: &Shared, id: u64, intent: &Intent) -> Result<(), Cl
             }
             other => other?,
         }
-        failpoint::hit("exchange");
+        POINTS.get(index).into_iter().for_each(|name| failpoint::hit(name));
     }
     work.sync()?;
     failpoint::hit("exchanged");

@@ -1,15 +1,12 @@
 //! Runs on a working copy: what is applied, what is logged, what is left alone.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-mod support;
-
+use crate::support::{Call, copy, folder, path, request, write};
 use opship_client::{ClientError, EntryState, StdinRequest};
 use opship_record::Hash;
 use opship_record::effect::{After, Before};
 use opship_record::entry::{Body, BodyKind};
 use opship_record::observation::Observation;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use support::{Call, copy, folder, path, request, write};
 
 #[test]
 fn an_input_becomes_a_value_and_the_run_an_operation_that_waits_for_it() {
@@ -233,7 +230,7 @@ fn standard_input_is_kept_for_the_record() {
     let f = folder();
     let mut request = request(&[Call::Say(b"x".to_vec())]);
     request.steps[0].stdin = StdinRequest::Bytes(b"typed".to_vec());
-    f.copy.run(support::engine(), request).unwrap();
+    f.copy.run(crate::support::engine(), request).unwrap();
     assert!(f.copy.blob_source(&Hash::of(b"typed")).unwrap().is_some());
 }
 
@@ -260,7 +257,7 @@ fn two_runs_at_once_both_stand() {
             let copy = &f.copy;
             scope.spawn(move || {
                 for round in 0..5u8 {
-                    support::run(copy, &[write(&format!("{name}{round}"), &[round])]).unwrap();
+                    crate::support::run(copy, &[write(&format!("{name}{round}"), &[round])]).unwrap();
                 }
             });
         }
