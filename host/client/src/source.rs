@@ -108,6 +108,7 @@ impl WorkingTree {
     fn open_content(&self, path: &TreePath, present: &mut Present) -> Result<Arc<dyn FileContent>, SourceError> {
         let shown = path.to_string();
         let root = &self.view.shared.root;
+        self.prove(path, present)?;
         if let (Some(hash), Some(row)) = (present.hash, &present.visible.row) {
             if let Ok(file) = root.open_file(&kept_path(&hash)) {
                 let length = file.metadata().map_err(|error| unreadable(&shown, &error))?.len();
@@ -125,6 +126,24 @@ impl WorkingTree {
         let (file, length, hash, copy) = self.keep(path, present)?;
         (present.hash, present.copy) = (Some(hash), Some(copy));
         Ok(Arc::new(KeptContent { file, length, hash, path: shown }))
+    }
+
+    /// Hashes a file whose signature is the index's, but was taken too soon after its last change to be trusted: if the
+    /// server holds its content, it need not be kept.
+    fn prove(&self, path: &TreePath, present: &mut Present) -> Result<(), SourceError> {
+        let found = &present.visible.found;
+        let Some(row) = present.visible.row.as_ref().filter(|row| row.synced && present.hash.is_none()) else {
+            return Ok(());
+        };
+        if row.signature != Some(found.signature) || present.own {
+            return Ok(());
+        }
+        let hash = crate::exchange::hash_at(&self.view.shared, path.as_str(), found);
+        let hash = hash.map_err(|error| unreadable(&path.to_string(), &error))?;
+        if hash == row.hash() {
+            present.hash = hash;
+        }
+        Ok(())
     }
 
     /// Copies a live file into the staging folder; it must be as it was shown, before and after.

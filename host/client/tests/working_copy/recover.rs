@@ -55,10 +55,13 @@ fn child() {
 
 fn start() -> Folder {
     let f = folder();
-    f.write("out", "before");
+    f.write("out", "first");
     f.write("d/one", "1");
     f.write("d/sub/two", "2");
     f.write("d/gone", "3");
+    f.copy.append_changes().unwrap();
+    f.copy.mark_sent(&[1]).unwrap();
+    f.write("out", "before");
     f.write("file", "4");
     f
 }
@@ -79,7 +82,7 @@ fn killed_at(f: &Folder, what: &str, point: &str) -> bool {
 
 fn points() -> Vec<String> {
     let fixed = ["captured", "staged", "intent", "exchanged", "appended"];
-    fixed.iter().map(|p| (*p).to_owned()).chain((0..12).map(|n| format!("exchange-{n}"))).collect()
+    fixed.iter().map(|p| (*p).to_owned()).chain((0..10).map(|n| format!("exchange-{n}"))).collect()
 }
 
 #[test]
@@ -96,7 +99,7 @@ fn a_run_killed_at_any_point_is_there_whole_or_not_at_all() {
         let rolls_forward = !matches!(point.as_str(), "captured" | "staged");
         assert_eq!(tree(&f.path), if rolls_forward { after.clone() } else { before }, "{point}");
         let pending = copy.pending().unwrap();
-        assert_eq!(pending.len(), if rolls_forward { 2 } else { 0 }, "{point}");
+        assert_eq!(pending.len(), if rolls_forward { 3 } else { 1 }, "{point}");
         assert!(pending.iter().all(|entry| entry.state == EntryState::Pending));
         if rolls_forward {
             assert_eq!(copy.scan().unwrap().changes, [], "{point}");
@@ -108,7 +111,7 @@ fn a_run_killed_at_any_point_is_there_whole_or_not_at_all() {
             assert_eq!(tree(&f.path), after, "{point}: again");
         }
     }
-    assert_eq!(killed, 17, "each point was reached");
+    assert_eq!(killed, 15, "each point was reached");
 }
 
 #[test]
