@@ -1,7 +1,7 @@
 //! What to run, as the caller says it, and as the world needs it.
 
 use crate::ClientError;
-use crate::fs::{KeptContent, copy_hashed};
+use crate::fs::{KeptContent, stream_hashed};
 use crate::staging::Staging;
 use minicbor::bytes::ByteVec;
 use opship_engine::{LoadedModule, Progress};
@@ -74,7 +74,7 @@ pub enum StdinRequest {
     Empty,
     /// These bytes.
     Bytes(Vec<u8>),
-    /// The bytes of this file, from its start.
+    /// The bytes of this file or pipe, from where it stands.
     File(File),
     /// A file of the tree.
     Path(TreePath),
@@ -174,7 +174,8 @@ impl Prepared {
             }
             StdinRequest::File(from) => {
                 let (mut file, path) = staging.new_file().map_err(ClientError::io(failed))?;
-                let (length, hash) = copy_hashed(from, &mut file, u64::MAX).map_err(ClientError::io(failed))?;
+                // From where it stands, and it may be a pipe.
+                let (length, hash) = stream_hashed(from, &mut file).map_err(ClientError::io(failed))?;
                 Some(self.blob(file, path, length, hash))
             }
         })

@@ -4,7 +4,7 @@ use opship_record::{Hash, Hasher};
 use opship_world::read_fully_at;
 use rustix::fs::OFlags;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 
 use super::Root;
 
@@ -34,6 +34,23 @@ pub(crate) fn copy_hashed(from: &File, to: &mut File, limit: u64) -> io::Result<
         offset += count as u64;
     }
     Ok((offset, hasher.finish()))
+}
+
+/// Copies what is left of `from`, which may be a pipe, to the end of `to` and hashes it.
+pub(crate) fn stream_hashed(mut from: &File, to: &mut File) -> io::Result<(u64, Hash)> {
+    let (mut hasher, mut length, mut buffer) = (Hasher::new(), 0, vec![0; 256 << 10]);
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok((length, hasher.finish())),
+            Ok(count) => {
+                hasher.update(&buffer[..count]);
+                to.write_all(&buffer[..count])?;
+                length += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 #[cfg(test)]

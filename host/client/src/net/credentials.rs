@@ -13,17 +13,17 @@ const TOKEN_VARIABLE: &str = "OPSHIP_TOKEN";
 /// that the server's registration in the user's state folder points to.
 ///
 /// # Errors
-/// [`ClientError::Refused`] says which ways there are if none is at hand.
+/// [`ClientError::Unreachable`] says which ways there are if none is at hand.
 pub fn token_for(server: &ServerUrl) -> Result<String, ClientError> {
     if let Ok(token) = std::env::var(TOKEN_VARIABLE) {
         return Ok(token);
     }
     let local = server.is_loopback().then(|| registration(server)).flatten();
-    local.ok_or_else(|| {
-        ClientError::Refused(format!(
-            "no token for {server}: set {TOKEN_VARIABLE}, or start the server as this user on this machine \
-             ('opship serve'), whose token is then found by itself"
-        ))
+    local.ok_or_else(|| ClientError::Unreachable {
+        server: server.to_string(),
+        detail: format!(
+            "no token is at hand, and no server of this user runs there; start it with 'opship serve', or set {TOKEN_VARIABLE}"
+        ),
     })
 }
 

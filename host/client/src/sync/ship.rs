@@ -161,6 +161,11 @@ impl Sync<'_> {
         }
         match answer.status {
             Status::Ended | Status::Accepted => {}
+            Status::Parked if self.waits_for_unended(&answer)? => {
+                // It came before one that the server still wants something for; that one goes first.
+                try_again(progress, entry.number);
+                return Ok(());
+            }
             Status::Parked => drop(progress.left.insert(entry.number)),
             Status::Needs => {
                 let needs = answer.needs.clone().unwrap_or_default();
@@ -187,6 +192,12 @@ impl Sync<'_> {
             self.report(entry, &answer, progress, report)?;
         }
         Ok(())
+    }
+
+    /// Does a parked entry wait for one that has not ended here, and so is going to be sent again?
+    fn waits_for_unended(&self, answer: &Answer) -> Result<bool, ClientError> {
+        let waits = answer.waits.as_deref().unwrap_or_default();
+        Ok(self.copy.pending()?.iter().any(|entry| waits.contains(&entry.sequence)))
     }
 
     fn report(
