@@ -43,7 +43,9 @@ impl WorkingCopy {
         let path = layout::find_root(start)?;
         let config = Config::read(&path)?;
         let copy = WorkingCopy::at(path, config)?;
-        copy.recover()?;
+        let lock = copy.lock()?;
+        Staging::sweep(&copy.shared)?;
+        drop(lock);
         Ok(copy)
     }
 
@@ -72,17 +74,6 @@ impl WorkingCopy {
         Ok(WorkingCopy { shared: Arc::new(shared) })
     }
 
-    /// Finishes intents and removes the folders of runs that are no more.
-    fn recover(&self) -> Result<(), ClientError> {
-        let _lock = self.lock()?;
-        let intents = intent::all(&self.shared.db.read())?;
-        for (id, intent) in intents {
-            tracing::info!(entry = intent.entry, "finishing an exchange that was interrupted");
-            exchange::finish(&self.shared, id, &intent)?;
-        }
-        Staging::sweep(&self.shared)
-    }
-
     /// The root folder, as it was called when the working copy was opened.
     pub fn path(&self) -> &Path {
         &self.shared.path
@@ -101,9 +92,16 @@ impl WorkingCopy {
         Identity::client(&self.shared.db.read())
     }
 
-    /// Takes the lock; waits for another process that has it.
+    /// Takes the lock, waiting for another process that has it, and finishes what a process that was killed, or met a
+    /// full disk, left undone. So whoever has the lock finds folder, index and log in agreement.
     pub(crate) fn lock(&self) -> Result<Lock, ClientError> {
-        self.shared.lock()
+        let lock = self.shared.lock()?;
+        let intents = intent::all(&self.shared.db.read())?;
+        for (id, intent) in intents {
+            tracing::info!(entry = intent.entry, "finishing an exchange that was interrupted");
+            exchange::finish(&self.shared, id, &intent)?;
+        }
+        Ok(lock)
     }
 
     /// Takes the lock that allows one sync at a time; `None` if another process has it. Dropping it unlocks.
@@ -148,7 +146,7 @@ impl WorkingCopy {
 }
 
 impl Shared {
-    pub(crate) fn lock(&self) -> Result<Lock, ClientError> {
+    fn lock(&self) -> Result<Lock, ClientError> {
         let lock = || -> std::io::Result<Lock> {
             let file = self.root.open_at(".opship/lock", OFlags::RDWR | OFlags::CREATE, 0o600)?;
             rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;

@@ -230,7 +230,7 @@ fn kind_of(number: u8) -> BodyKind {
 
 /// Lists compress well and may be long.
 pub(crate) fn pack(bytes: &[u8]) -> Result<Vec<u8>, ClientError> {
-    Ok(zstd::encode_all(bytes, 3).map_err(ClientError::io("compressing a list"))?)
+    zstd::encode_all(bytes, 3).map_err(ClientError::io("compressing a list"))
 }
 
 /// The reverse of [`pack`].

@@ -109,7 +109,7 @@ pub(crate) fn newest_wait(db: &Connection, lists: &Lists, except: u64) -> Result
     let mut found = waits(db, u64::MAX, &uses(lists))?;
     let body = Body::Value(opship_record::entry::Value::new(&lists.changes));
     found.extend(produced_by(db, u64::MAX, &named(&body, lists))?);
-    Ok(found.into_iter().filter(|number| *number != except).next_back())
+    Ok(found.into_iter().rfind(|number| *number != except))
 }
 
 /// Does an unsettled entry write this path, or something above it with all below?

@@ -3,6 +3,7 @@
 use crate::support::{Call, copy, folder, write};
 use opship_client::{ClientError, WorkingCopy};
 use opship_record::Hash;
+use opship_record::TreePath;
 use std::process::Command;
 
 #[test]
@@ -72,4 +73,48 @@ fn names_that_are_not_utf8_are_listed_and_stop_nothing() {
     let (scan, number) = f.copy.append_changes().unwrap();
     assert_eq!((scan.changes.len(), scan.unsupported.len(), number), (1, 1, Some(1)));
     assert!(f.copy.blob_source(&Hash::of(b"y")).unwrap().is_some());
+}
+
+const OWN: &str = "OPSHIP_TEST_OWN";
+
+/// Runs with its standard output in the tree. Without the variable it is no test.
+#[test]
+fn child_with_its_output_in_the_tree() {
+    let Some(folder) = std::env::var_os(OWN) else { return };
+    let copy_of = WorkingCopy::open(std::path::Path::new(&folder)).unwrap();
+    let calls = [Call::List(".".into()), copy("own", "seen"), Call::Say(b"the stream".to_vec())];
+    let report = crate::support::run(&copy_of, &calls).unwrap();
+    report.copy_streams(&mut std::io::stdout(), &mut std::io::stderr()).unwrap();
+}
+
+#[test]
+fn the_callers_own_output_in_the_tree_is_shown_as_it_was_at_the_start() {
+    let f = folder();
+    f.write("own", "");
+    let own = std::fs::OpenOptions::new().append(true).open(f.path.join("own")).unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "folders::child_with_its_output_in_the_tree", "--nocapture"])
+        .env(OWN, &f.path)
+        .stdout(own)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let (own, seen) = (f.read("own"), f.read("seen"));
+    assert!(String::from_utf8_lossy(&own).contains("the stream"));
+    assert!(own.starts_with(&seen) && seen.len() < own.len());
+    let names = |path: &str| f.copy.node(&TreePath::new(path).unwrap()).unwrap().unwrap().content();
+    let at_start = opship_record::node::Content::File { length: seen.len() as u64, hash: Hash::of(&seen) };
+    assert_eq!((names("own"), names("seen")), (at_start.clone(), at_start));
+    let changes = f.copy.scan().unwrap().changes;
+    assert_eq!(changes.len(), 1, "only our own output is new: {changes:?}");
+}
+
+#[test]
+fn two_processes_on_one_folder_see_each_others_entries() {
+    let f = folder();
+    f.run(&[write("out", b"1")]).unwrap();
+    let other = WorkingCopy::open(&f.path).unwrap();
+    f.run(&[write("out", b"2")]).unwrap();
+    crate::support::run(&other, &[copy("out", "copied")]).unwrap();
+    assert_eq!((f.read("copied"), other.pending().unwrap().len()), (b"2".to_vec(), 3));
 }

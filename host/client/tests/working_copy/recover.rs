@@ -115,6 +115,16 @@ fn a_run_killed_at_any_point_is_there_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_process_that_has_the_folder_open_finishes_what_a_killed_one_left() {
+    let f = start();
+    assert!(killed_at(&f, "run", "exchange-3"));
+    // No open in between: whoever takes the lock finishes first.
+    f.run(&[crate::support::copy("out", "copied")]).unwrap();
+    assert_eq!(f.read("copied"), b"after");
+    assert_eq!(f.copy.scan().unwrap().changes, []);
+}
+
+#[test]
 fn a_pull_killed_at_any_point_leaves_no_change_of_ours_behind() {
     for point in points().iter().filter(|point| !matches!(point.as_str(), "captured")) {
         let f = folder();
