@@ -18,6 +18,9 @@ pub(super) struct Place {
     server: Child,
     tap: Tap,
     token: String,
+    cache: PathBuf,
+    /// Where compiled modules rest, and where the server has them.
+    compiled: (PathBuf, PathBuf),
 }
 
 /// A measured command.
@@ -33,15 +36,18 @@ pub(super) struct Measured {
 impl Place {
     /// Makes the folders and starts a server.
     pub(super) fn new(context: &Context) -> Result<Place> {
-        let folder = tempfile::tempdir().map_err(Error::io("make a folder below", &std::env::temp_dir()))?;
+        // In the target folder, so that the cache can be moved in and out.
+        let folder = tempfile::tempdir_in(&context.target).map_err(Error::io("make a folder in", &context.target))?;
         let binary = context.target.join("debug/opship");
         // Compiled modules stay from one demonstration to the next, as on a user's machine.
         let cache = context.target.join("demo-cache");
         let data = folder.path().join("server");
         fs::create_dir_all(&data).map_err(Error::io("make", &data))?;
         fs::create_dir_all(&cache).map_err(Error::io("make", &cache))?;
-        std::os::unix::fs::symlink(server_cache(&cache)?, data.join("compiled"))
-            .map_err(Error::io("link the cache in", &data))?;
+        let compiled = (cache.join("server"), data.join("compiled"));
+        if compiled.0.exists() {
+            fs::rename(&compiled.0, &compiled.1).map_err(Error::io("move", &compiled.0))?;
+        }
         let mut command = clean(&binary, folder.path(), &cache);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).env("OPSHIP_LOG", "error");
         let mut server = command.stdout(Stdio::piped()).spawn().map_err(Error::io("start", &binary))?;
@@ -54,7 +60,7 @@ impl Place {
         let token_file = data.join("admin-token");
         let token = fs::read_to_string(&token_file).map_err(Error::io("read", &token_file))?.trim().to_owned();
         let tap = Tap::start(address).map_err(Error::io("start a relay for", &data))?;
-        Ok(Place { folder, binary, server, tap, token })
+        Ok(Place { folder, binary, server, tap, token, cache, compiled })
     }
 
     /// A path in the place.
@@ -73,8 +79,7 @@ impl Place {
         directory: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Result<Measured> {
-        let cache = self.binary.with_file_name("../demo-cache");
-        let mut command = clean(&self.binary, self.folder.path(), &cache);
+        let mut command = clean(&self.binary, self.folder.path(), &self.cache);
         command.current_dir(directory).env("OPSHIP_TOKEN", &self.token).arg("--json").args(arguments);
         let (start, before) = (Instant::now(), self.tap.count());
         let output = command.output().map_err(Error::io("start", &self.binary))?;
@@ -94,15 +99,9 @@ impl Drop for Place {
             let _ = kill_process(pid, Signal::TERM);
         }
         let _ = self.server.wait();
+        // Without the cache the next demonstration compiles again, which only takes longer.
+        let _ = fs::rename(&self.compiled.1, &self.compiled.0);
     }
-}
-
-/// The server's cache of compiled modules; private, as the server wants it.
-fn server_cache(cache: &Path) -> Result<PathBuf> {
-    use std::os::unix::fs::DirBuilderExt;
-    let folder = cache.join("server");
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(Error::io("make", &folder))?;
-    Ok(folder)
 }
 
 /// A command that sees nothing of the user's own opship.
