@@ -36,23 +36,35 @@ pub(crate) fn treat_stdin(session: &mut Session) {
     }
 }
 
-/// Treats what one operand names.
+/// Treats what one operand names and, where that is wished, all below it.
 pub(crate) fn treat(session: &mut Session, operand: &OsStr) {
     if operand == "-" {
         return treat_stdin(session);
     }
-    let Some((path, meta)) = find(session, Path::new(operand)) else {
-        return;
+    // Not by recursion: a tree may be deeper than the module's stack.
+    let mut pending = vec![PathBuf::from(operand)];
+    while let Some(path) = pending.pop() {
+        let mut children = treat_path(session, &path);
+        children.reverse();
+        pending.append(&mut children);
+    }
+}
+
+/// Treats one file; of a directory gives back what is to be treated in its stead.
+fn treat_path(session: &mut Session, path: &Path) -> Vec<PathBuf> {
+    let Some((path, meta)) = find(session, path) else {
+        return Vec::new();
     };
     match meta.kind {
         Kind::File => treat_file(session, &path, &meta),
-        Kind::Directory if session.options.recursive => treat_directory(session, &path),
+        Kind::Directory if session.options.recursive => return children(session, &path),
         Kind::Directory => session.warn(&format!("{} is a directory -- ignored", path.display())),
         Kind::Symlink => session.error(&path, "Too many levels of symbolic links"),
         Kind::Other => {
             session.warn(&format!("{} is not a directory or a regular file - ignored", path.display()));
         }
     }
+    Vec::new()
 }
 
 /// The file that is meant: to be decompressed it may be named without its suffix.
@@ -80,17 +92,18 @@ fn find(session: &mut Session, path: &Path) -> Option<(PathBuf, Meta)> {
     None
 }
 
-/// All files below a directory, in the order of their names' bytes.
-fn treat_directory(session: &mut Session, path: &Path) {
+/// What is in a directory, in the order of the names' bytes.
+fn children(session: &mut Session, path: &Path) -> Vec<PathBuf> {
     let listed: io::Result<Vec<_>> = fs::read_dir(path).and_then(|entries| entries.map(|e| Ok(e?.path())).collect());
     match listed {
         Ok(mut children) => {
             children.sort();
-            for child in children {
-                treat(session, child.as_os_str());
-            }
+            children
         }
-        Err(error) => session.error(path, &reason(&error)),
+        Err(error) => {
+            session.error(path, &reason(&error));
+            Vec::new()
+        }
     }
 }
 

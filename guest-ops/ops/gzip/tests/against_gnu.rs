@@ -71,10 +71,10 @@ fn tree(dir: &Path) -> BTreeSet<String> {
 }
 
 /// Exit code, standard output and files, as lines.
-fn outcome(program: &str, setup: &str, args: &[&str], stdin: &[u8]) -> BTreeSet<String> {
+fn outcome(program: &str, files: &Path, args: &[&str], stdin: &[u8]) -> BTreeSet<String> {
     let dir = tempfile::tempdir().unwrap();
-    let made = Command::new("sh").args(["-ec", setup]).current_dir(dir.path()).status().unwrap();
-    assert!(made.success());
+    let copied = Command::new("cp").arg("-a").arg(files.join(".")).arg(dir.path()).status().unwrap();
+    assert!(copied.success());
     let output = run(program, dir.path(), args, stdin);
     let mut lines = tree(dir.path());
     lines.insert(format!("exit {:?}", output.status.code()));
@@ -83,9 +83,9 @@ fn outcome(program: &str, setup: &str, args: &[&str], stdin: &[u8]) -> BTreeSet<
 }
 
 /// What differs between the two programs, to be shown; nothing if they agree.
-fn difference(setup: &str, args: &[&str], stdin: &[u8]) -> String {
-    let expected = outcome(SYSTEM, setup, args, stdin);
-    let found = outcome(OURS, setup, args, stdin);
+fn difference(files: &Path, args: &[&str], stdin: &[u8]) -> String {
+    let expected = outcome(SYSTEM, files, args, stdin);
+    let found = outcome(OURS, files, args, stdin);
     if found == expected {
         return String::new();
     }
@@ -94,13 +94,18 @@ fn difference(setup: &str, args: &[&str], stdin: &[u8]) -> String {
     format!("gzip {args:?} < {:?}\nexpected {lacks:#?}\nfound {adds:#?}\n", stdin.escape_ascii().to_string())
 }
 
+/// Compares command lines on the files that a script makes.
 fn same(setup: &str, lines: &[&[&str]]) {
-    let all: String = lines.iter().map(|args| difference(setup, args, b"")).collect();
+    let files = tempfile::tempdir().unwrap();
+    let made = Command::new("sh").args(["-ec", setup]).current_dir(files.path()).status().unwrap();
+    assert!(made.success());
+    let all: String = lines.iter().map(|args| difference(files.path(), args, b"")).collect();
     assert!(all.is_empty(), "{all}");
 }
 
 fn same_for_inputs(lines: &[&[&str]], inputs: &[&[u8]]) {
-    let pairs = lines.iter().flat_map(|args| inputs.iter().map(move |input| difference(":", args, input)));
+    let none = tempfile::tempdir().unwrap();
+    let pairs = lines.iter().flat_map(|args| inputs.iter().map(|input| difference(none.path(), args, input)));
     let all: String = pairs.collect();
     assert!(all.is_empty(), "{all}");
 }

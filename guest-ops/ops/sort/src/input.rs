@@ -4,7 +4,7 @@ use crate::options::Job;
 use opship_ops_common::{os_string, reason};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
 /// Said where the module's memory does not hold the input.
 pub(crate) fn exhausted() -> String {
@@ -56,8 +56,7 @@ pub(crate) fn append(name: &OsStr, terminator: u8, buffer: &mut Vec<u8>) -> Resu
         read(io::stdin().lock(), buffer).map_err(failed)?;
     } else {
         let file = File::open(name).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
-        let room = usize::try_from(length).map_err(|_| exhausted())?;
+        let room = usize::try_from(length(&file)).map_err(|_| exhausted())?;
         // One more for a terminator, one to see the end.
         buffer.try_reserve(room.saturating_add(2)).map_err(|_| exhausted())?;
         read(file, buffer).map_err(failed)?;
@@ -69,7 +68,18 @@ pub(crate) fn append(name: &OsStr, terminator: u8, buffer: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// `read_to_end` answers an error instead of ending the run where memory is refused.
-fn read(mut input: impl Read, buffer: &mut Vec<u8>) -> io::Result<()> {
-    input.read_to_end(buffer).map(drop)
+/// Length of a file, 0 where it cannot be told. By seeking: asking for metadata would make the run depend
+/// on the file's time.
+fn length(mut file: &File) -> u64 {
+    let end = file.seek(SeekFrom::End(0)).unwrap_or(0);
+    match file.rewind() {
+        Ok(()) => end,
+        Err(_) => 0,
+    }
+}
+
+/// Reads to the end; an error, not the run's end, where memory is refused.
+fn read(input: impl Read, buffer: &mut Vec<u8>) -> io::Result<()> {
+    // By way of `Take`, since a file itself would ask for its metadata first.
+    input.take(u64::MAX).read_to_end(buffer).map(drop)
 }

@@ -221,6 +221,18 @@ fn options() -> impl Strategy<Value = Vec<String>> {
         })
 }
 
+/// Whether a text has numbers that `-g` of GNU sort does not tell apart, since they are closer together or
+/// smaller than its floating point numbers.
+fn beyond_floating_point(text: &str) -> bool {
+    let many_digits = |part: &str| part.len() > 13;
+    let large_exponent = |part: &str| {
+        let digits = part.trim_start_matches(['+', '-']);
+        digits.len() > 2 && digits.bytes().take(3).all(|b| b.is_ascii_digit())
+    };
+    text.split(|c: char| !(c.is_ascii_hexdigit() || c == '.')).any(many_digits)
+        || text.split(['e', 'E', 'p', 'P']).skip(1).any(large_exponent)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
@@ -231,6 +243,8 @@ proptest! {
         task in prop::sample::select(vec!["", "", "", "", "-c", "-m"]),
     ) {
         let mut args = options;
+        let general = args.iter().any(|option| option.contains('g'));
+        prop_assume!(!(general && beyond_floating_point(&format!("{first}\n{second}"))));
         args.extend((!task.is_empty()).then(|| task.to_owned()));
         args.push("a".to_owned());
         args.extend((task != "-c").then(|| "b".to_owned()));

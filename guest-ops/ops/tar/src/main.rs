@@ -14,6 +14,7 @@ mod read;
 mod select;
 mod session;
 mod sparse;
+mod usage;
 mod write;
 
 use opship_ops_common::{complain, print, reason};
