@@ -8,6 +8,10 @@ use crate::{guests, process, setup};
 pub(crate) fn run(context: &Context, name: &str, args: &[String]) -> Result<()> {
     let wasi = setup::step(context)?;
     guests::step(context, &wasi)?;
+    announce("building the standard operations for this machine, to compare with");
+    let mut native = context.guest_cargo("guest-native");
+    native.args(["build", "--locked", "--release", "--quiet", "--bins"]);
+    process::run(native.args(["-p", "opship-op-gzip", "-p", "opship-op-sort", "-p", "opship-op-tar"]))?;
     announce("building the benchmark");
     let mut build = context.cargo();
     build.args(["build", "--locked", "--release", "--quiet"]);

@@ -1,0 +1,57 @@
+//! Times, measured and put in order.
+
+use crate::error::Result;
+use std::time::{Duration, Instant};
+
+/// Measured times, in order.
+#[derive(Debug, Clone)]
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    /// Puts times in order.
+    pub(crate) fn new(mut times: Vec<Duration>) -> Times {
+        times.sort_unstable();
+        Times(times)
+    }
+
+    /// The time below which `percent` of all are, in milliseconds; 0 if there are none.
+    pub(crate) fn percentile(&self, percent: usize) -> f64 {
+        let index = (self.0.len() * percent / 100).min(self.0.len().saturating_sub(1));
+        self.0.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3)
+    }
+
+    /// The middle time, in milliseconds.
+    pub(crate) fn median(&self) -> f64 {
+        self.percentile(50)
+    }
+}
+
+/// Does `prepare` and `work` `runs` times each, and measures `work` alone.
+pub(crate) fn repeat<P, T>(
+    runs: usize,
+    mut prepare: impl FnMut(usize) -> Result<P>,
+    mut work: impl FnMut(P) -> Result<T>,
+) -> Result<Times> {
+    let mut times = Vec::with_capacity(runs);
+    for run in 0..runs {
+        let prepared = prepare(run)?;
+        let start = Instant::now();
+        let result = work(prepared)?;
+        times.push(start.elapsed());
+        drop(result);
+    }
+    Ok(Times::new(times))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_ordered_times() {
+        let times = Times::new([5, 1, 4, 2, 3].map(Duration::from_millis).to_vec());
+        assert_eq!([times.percentile(0), times.median(), times.percentile(95)], [1.0, 3.0, 5.0]);
+        assert_eq!(Times::new(Vec::new()).median(), 0.0);
+    }
+}
