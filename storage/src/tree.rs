@@ -26,6 +26,9 @@ impl std::fmt::Debug for TreeView {
     }
 }
 
+/// Takes a node of a tree that is exported.
+type FoundNode<'a> = dyn FnMut(&Hash, Vec<u8>) -> Result<(), StorageError> + 'a;
+
 impl TreeView {
     pub(crate) fn new(inner: Arc<Inner>, scope: Scope, root: Hash) -> TreeView {
         TreeView { inner, scope, root }
@@ -70,10 +73,7 @@ impl TreeView {
     ///
     /// # Errors
     /// As [`TreeView::lookup`], and whatever `found` returns.
-    pub fn export(
-        &self,
-        found: &mut dyn FnMut(&Hash, Vec<u8>) -> Result<(), StorageError>,
-    ) -> Result<(), StorageError> {
+    pub fn export(&self, found: &mut FoundNode<'_>) -> Result<(), StorageError> {
         let nodes = self.nodes();
         let mut seen = BTreeSet::new();
         let mut work = vec![(self.root, None)];

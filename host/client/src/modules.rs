@@ -1,7 +1,7 @@
 //! Modules by name: what a name means here (pinned), and where the bytes are.
 
 use crate::ClientError;
-use crate::mounts::MountStore;
+use crate::mounts::{Closure, MountStore};
 use crate::net::{Api, ModuleDescription, MountDescription};
 use opship_record::{Hash, TreePath};
 use std::collections::BTreeMap;
@@ -225,7 +225,7 @@ impl ModuleBook {
     /// [`ClientError`] from the network, the server or the disk.
     pub async fn upload_tree(&self, api: &mut Api, root: &Hash) -> Result<(), ClientError> {
         let store = self.mounts();
-        let (nodes, blobs) = store.closure(root)?;
+        let Closure { nodes, blobs } = store.closure(root)?;
         let hashes: Vec<Hash> = blobs.iter().map(|(hash, _)| *hash).collect();
         for hash in api.missing_blobs(&hashes).await? {
             let path = store.blob_path(&hash);
@@ -265,8 +265,7 @@ impl ModuleBook {
 
 async fn download_tree(api: &mut Api, store: &mut MountStore, root: &Hash) -> Result<(), ClientError> {
     api.get_tree(root, store).await?;
-    let (_, blobs) = store.closure(root)?;
-    for (hash, _) in blobs {
+    for (hash, _) in store.closure(root)?.blobs {
         let path = store.blob_path(&hash);
         if path.exists() {
             continue;

@@ -14,6 +14,15 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// All that a mount's tree holds.
+#[derive(Debug)]
+pub struct Closure {
+    /// The nodes' bytes, children before parents.
+    pub nodes: Vec<Vec<u8>>,
+    /// The contents, with their lengths in bytes.
+    pub blobs: Vec<(Hash, u64)>,
+}
+
 /// Trees and contents of mounts.
 #[derive(Debug, Clone)]
 pub struct MountStore {
@@ -105,14 +114,14 @@ impl MountStore {
         tempfile::NamedTempFile::new_in(&blobs).map_err(|e| write_failed(&blobs, &e))
     }
 
-    /// All nodes of a tree, children before parents, and all contents with their lengths.
+    /// All that a tree holds.
     ///
     /// # Errors
     /// [`ClientError::Read`] if a node is missing or damaged.
-    pub fn closure(&self, root: &Hash) -> Result<(Vec<Vec<u8>>, Vec<(Hash, u64)>), ClientError> {
+    pub fn closure(&self, root: &Hash) -> Result<Closure, ClientError> {
         let (mut nodes, mut blobs, mut seen) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         self.close_over(root, &mut nodes, &mut blobs, &mut seen)?;
-        Ok((nodes, blobs.into_iter().collect()))
+        Ok(Closure { nodes, blobs: blobs.into_iter().collect() })
     }
 
     fn close_over(

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::context::{Context, announce};
 use crate::error::Result;
+use crate::test::FAIL_POINTS;
 use crate::{guests, process, setup};
 
 /// Checks the licences, bans and sources of dependencies (`deny.toml`).
@@ -18,8 +19,8 @@ pub(crate) fn run(context: &Context) -> Result<()> {
     guests::step(context, &wasi)?;
     context.attempt("format, host", || format(context.cargo()));
     context.attempt("format, guests", || format(context.guest_cargo("guest-native")));
-    context.attempt("clippy, host", || clippy(context.cargo()));
-    context.attempt("clippy, guests", || clippy(context.guest_cargo("guest-native")));
+    context.attempt("clippy, host", || clippy(context.cargo(), &["--features", FAIL_POINTS]));
+    context.attempt("clippy, guests", || clippy(context.guest_cargo("guest-native"), &[]));
     context.attempt("dependencies", || dependencies(context));
     context.print_times();
     context.verdict()
@@ -29,8 +30,8 @@ fn format(mut cargo: Command) -> Result<()> {
     process::run(cargo.args(["fmt", "--all", "--check"]))
 }
 
-fn clippy(mut cargo: Command) -> Result<()> {
-    cargo.args(["clippy", "--locked", "--workspace", "--all-targets"]);
+fn clippy(mut cargo: Command, more: &[&str]) -> Result<()> {
+    cargo.args(["clippy", "--locked", "--workspace", "--all-targets"]).args(more);
     process::run(cargo.args(["--quiet", "--", "-D", "warnings"]))
 }
 

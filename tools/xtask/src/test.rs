@@ -13,6 +13,10 @@ const PYMODULES: &str = "OPSHIP_PYMODULES";
 /// Set with CI=true: a test whose optional need is missing fails instead of skipping.
 const REQUIRE_ALL: &str = "OPSHIP_REQUIRE_ALL";
 
+/// Named places where a crash test kills the process: compiled in for the tests only.
+pub(crate) const FAIL_POINTS: &str = "opship/failpoints,opship-client/failpoints,opship-engine/failpoints,\
+                                      opship-server/failpoints,opship-storage/failpoints";
+
 /// Sets up and runs everything, or with `args` the host's tests that they select. A failing step
 /// does not keep the next from running.
 pub(crate) fn run(context: &Context, args: &[String]) -> Result<()> {
@@ -49,9 +53,15 @@ fn run_steps(context: &Context, args: &[String], modules: Option<&Path>) {
         context.attempt("guest doc tests", || run(doc_tests(guest())));
         context.attempt("host doc tests", || run(doc_tests(context.cargo())));
     }
+    // The end-to-end tests run the binary itself, which building the tests alone does not make.
+    context.attempt("host build", || {
+        let mut command = context.cargo();
+        command.args(["build", "--locked", "--quiet", "--workspace", "--all-targets", "--features", FAIL_POINTS]);
+        process::run(&mut command)
+    });
     context.attempt("host tests", || {
         let mut command = tests(context, context.cargo());
-        command.args(args);
+        command.args(["--features", FAIL_POINTS]).args(args);
         run(command)
     });
     if context.ci && args.is_empty() {
@@ -65,7 +75,7 @@ fn run_steps(context: &Context, args: &[String], modules: Option<&Path>) {
 /// package, unless further arguments name one.
 fn tests(context: &Context, mut command: Command) -> Command {
     if process::find("cargo-nextest").is_some() {
-        command.args(["nextest", "run", "--locked"]);
+        command.args(["nextest", "run", "--locked", "--no-fail-fast"]);
         let config = context.root.join(".config/nextest.toml");
         command.arg("--config-file").arg(config);
         return command;

@@ -149,7 +149,9 @@ fn argument_list(arguments: &Run, choice: &ModuleChoice) -> Vec<Vec<u8>> {
     std::iter::once(first).chain(arguments.arguments.iter().cloned()).map(OsString::into_vec).collect()
 }
 
-fn environment(variables: &[OsString]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ClientError> {
+type Variable = (Vec<u8>, Vec<u8>);
+
+fn environment(variables: &[OsString]) -> Result<Vec<Variable>, ClientError> {
     let parse = |variable: &OsString| {
         let bytes = variable.as_bytes();
         let at = bytes.iter().position(|b| *b == b'=').filter(|at| *at > 0);
