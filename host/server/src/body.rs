@@ -2,6 +2,7 @@
 
 use crate::problem::Problem;
 use crate::state::State;
+use crate::zstd_stream;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
@@ -13,6 +14,7 @@ use opship_record::{Hash, codec};
 use serde::de::DeserializeOwned;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -24,6 +26,10 @@ const STALLED: Duration = Duration::from_secs(60);
 const MAX_DISCARDED: usize = 64 << 20;
 /// Most bytes of a JSON body.
 const MAX_JSON: usize = 1 << 20;
+/// Below this length compressing a response is not worth it.
+pub(crate) const COMPRESS_FROM: u64 = 256;
+/// zstd's level for responses: its fast default.
+pub(crate) const COMPRESSION_LEVEL: i32 = 3;
 /// Bytes that a streamed response gathers before it passes them on.
 const PIECE: usize = 128 << 10;
 
@@ -36,37 +42,112 @@ pub(crate) const CBOR: HeaderValue = HeaderValue::from_static("application/cbor"
 pub(crate) struct Read {
     pub(crate) bytes: Bytes,
     pub(crate) memory: OwnedSemaphorePermit,
+    /// Bytes that it took on the wire.
+    pub(crate) wire: u64,
 }
 
-/// Reads a body of at most `limit` bytes, once there is memory for it.
+/// How a body is encoded.
+pub(crate) enum Encoding {
+    Plain,
+    Zstd,
+}
+
+/// The encoding of a request's body.
 ///
 /// # Errors
-/// [`Problem`]: too large, broken off, or silent for half a minute.
+/// [`Problem`] for one that is not known here.
+pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Problem> {
+    match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Ok(Encoding::Plain),
+        Some(b"zstd") => Ok(Encoding::Zstd),
+        Some(_) => {
+            let detail = "the body's encoding is not known; send it as it is or with Content-Encoding: zstd";
+            Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "encoding", detail))
+        }
+    }
+}
+
+/// Reads a body of at most `limit` bytes, on the wire and decoded, once there is memory for it.
+///
+/// # Errors
+/// [`Problem`]: too large, broken off, no zstd, or silent for half a minute.
 pub(crate) async fn read(state: &State, headers: &HeaderMap, body: Body, limit: usize) -> Result<Read, Problem> {
+    let mut data = stream(body).fuse();
+    let read = read_from(state, headers, &mut data, limit).await;
+    if read.is_err() {
+        discard(data).await;
+    }
+    read
+}
+
+async fn read_from(
+    state: &State,
+    headers: &HeaderMap,
+    data: &mut (impl Stream<Item = io::Result<Bytes>> + Send + Unpin),
+    limit: usize,
+) -> Result<Read, Problem> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()).and_then(|v| v.parse().ok());
-    let most = announced.unwrap_or(limit);
-    if most > limit {
-        discard(stream(body), MAX_DISCARDED).await;
+    if announced.is_some_and(|announced| announced > limit as u64) {
         return Err(Problem::too_large("the request's body", limit as u64));
+    }
+    match encoding(headers)? {
+        Encoding::Plain => {
+            let (bytes, memory) = gather(state, data, announced, limit).await?;
+            let wire = bytes.len() as u64;
+            Ok(Read { bytes, memory, wire })
+        }
+        Encoding::Zstd => {
+            let first = data.next().await.transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
+            // What a frame states is believed for the memory that is set aside, and then is the bound.
+            let stated = zstd_stream::stated_length(&first);
+            let wire = AtomicU64::new(0);
+            let whole = futures::stream::iter([Ok(first)]).chain(data).inspect(|piece| {
+                let length = piece.as_ref().map_or(0, Bytes::len);
+                wire.fetch_add(length as u64, Ordering::Relaxed);
+            });
+            let mut decoded = zstd_stream::decode(whole).map_err(|error| Problem::internal(&error))?;
+            let (bytes, memory) = gather(state, &mut decoded, stated, limit).await?;
+            drop(decoded);
+            Ok(Read { bytes, memory, wire: wire.into_inner() })
+        }
+    }
+}
+
+/// Gathers at most `stated` or else `limit` bytes, once there is memory for them.
+async fn gather(
+    state: &State,
+    data: &mut (impl Stream<Item = io::Result<Bytes>> + Send + Unpin),
+    stated: Option<u64>,
+    limit: usize,
+) -> Result<(Bytes, OwnedSemaphorePermit), Problem> {
+    let too_large = || Problem::too_large("the request's body", limit as u64);
+    let most = stated.map_or(Ok(limit), usize::try_from).unwrap_or(usize::MAX);
+    if most > limit {
+        return Err(too_large());
     }
     let permits = u32::try_from((most >> 10) + 1).unwrap_or(u32::MAX);
     let memory = Arc::clone(&state.request_memory).acquire_many_owned(permits).await;
     let memory = memory.map_err(|error| Problem::internal(&error))?;
     let mut bytes = BytesMut::new();
-    let mut data = stream(body);
     while let Some(piece) = data.next().await {
-        let piece = piece.map_err(|error| Problem::malformed(format!("the body broke off: {error}; send it again")))?;
+        let piece = piece.map_err(|error| unreadable(&error))?;
         if bytes.len() + piece.len() > limit {
-            discard(data, MAX_DISCARDED).await;
-            return Err(Problem::too_large("the request's body", limit as u64));
+            return Err(too_large());
+        }
+        if bytes.len() + piece.len() > most {
+            return Err(Problem::malformed(format!("the body is longer than the {most} bytes it states; mend it")));
         }
         bytes.extend_from_slice(&piece);
     }
-    Ok(Read { bytes: bytes.freeze(), memory })
+    Ok((bytes.freeze(), memory))
+}
+
+fn unreadable(error: &io::Error) -> Problem {
+    Problem::malformed(format!("the body could not be read: {error}; send it again"))
 }
 
 /// A body's bytes as they come; an error if its sender is silent for half a minute.
-pub(crate) fn stream(body: Body) -> impl Stream<Item = Result<Bytes, io::Error>> + Send + Unpin {
+pub(crate) fn stream(body: Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
     Box::pin(futures::stream::unfold(Some(body), |body| async {
         let mut body = body?;
         loop {
@@ -86,11 +167,11 @@ pub(crate) fn stream(body: Body) -> impl Stream<Item = Result<Bytes, io::Error>>
 
 /// Reads on what is refused, up to a bound: answering before its end would break the sender's connection off, and the
 /// answer with it.
-async fn discard(mut data: impl Stream<Item = Result<Bytes, io::Error>> + Unpin, most: usize) {
+pub(crate) async fn discard(mut data: impl Stream<Item = io::Result<Bytes>> + Unpin) {
     let mut read = 0;
     while let Some(Ok(piece)) = data.next().await {
         read += piece.len();
-        if read > most {
+        if read > MAX_DISCARDED {
             return;
         }
     }
@@ -141,6 +222,30 @@ pub(crate) fn hash(text: &str) -> Result<Hash, Problem> {
 /// A response of one CBOR item or sequence.
 pub(crate) fn cbor(kind: HeaderValue, bytes: Vec<u8>) -> Response {
     (StatusCode::OK, [(header::CONTENT_TYPE, kind)], bytes).into_response()
+}
+
+/// Does the sender of these headers take zstd?
+pub(crate) fn accepts_zstd(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok());
+    value.unwrap_or_default().split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("zstd"))
+            && !parts.any(|p| p.strip_prefix("q=").is_some_and(|q| q.trim_end_matches(['0', '.']).is_empty()))
+    })
+}
+
+/// A response of one CBOR item or sequence, compressed for who takes that and where it makes it smaller. Takes its time.
+pub(crate) fn compressed_cbor(kind: HeaderValue, bytes: Vec<u8>, accepts_zstd: bool) -> Response {
+    if accepts_zstd
+        && bytes.len() as u64 > COMPRESS_FROM
+        && let Ok(packed) = zstd::bulk::compress(&bytes, COMPRESSION_LEVEL)
+        && packed.len() < bytes.len()
+    {
+        let encoding = HeaderValue::from_static("zstd");
+        return (StatusCode::OK, [(header::CONTENT_TYPE, kind), (header::CONTENT_ENCODING, encoding)], packed)
+            .into_response();
+    }
+    cbor(kind, bytes)
 }
 
 /// A JSON response.
@@ -204,5 +309,24 @@ impl io::Write for Pieces {
             Ok(Err(_)) => Err(io::ErrorKind::BrokenPipe.into()),
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zstd_is_used_only_for_who_accepts_it() {
+        let accepts = |value: &'static str| {
+            accepts_zstd(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(value))]))
+        };
+        for yes in ["zstd", "gzip, zstd", "gzip;q=1.0, ZSTD;q=0.5"] {
+            assert!(accepts(yes), "{yes}");
+        }
+        for no in ["", "gzip", "zstd;q=0", "gzip, zstd; q=0.0"] {
+            assert!(!accepts(no), "{no}");
+        }
+        assert!(!accepts_zstd(&HeaderMap::new()));
     }
 }

@@ -1,7 +1,10 @@
 //! Blobs: upload, download, what is lacking.
 
 use crate::auth::{Reader, Writer};
-use crate::body::{CBOR, CBOR_SEQUENCE, Pieces, cbor, hash, read_hashes, stream, written};
+use crate::body::{
+    CBOR, CBOR_SEQUENCE, COMPRESS_FROM, COMPRESSION_LEVEL, Encoding, Pieces, accepts_zstd, cbor, compressed_cbor,
+    discard, encoding, hash, read, read_hashes, stream, written,
+};
 use crate::contents::read_all;
 use crate::problem::Problem;
 use crate::range::{Asked, parse};
@@ -11,25 +14,26 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use minicbor::bytes::ByteVec;
+use opship_record::limits::{MAX_INLINE_PART, MAX_REQUEST};
 use opship_record::{Hash, codec};
 use opship_storage::{Scope, StorageError};
 use opship_world::FileContent;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Most hashes that one question may name.
 const MAX_HASHES: usize = 10_000;
-/// Largest blob that [`fetch`] gives, in bytes.
-const FETCH_EACH: u64 = 64 << 10;
+/// Largest blob that [`fetch`] gives and [`put_many`] takes, in bytes.
+const FETCH_EACH: u64 = MAX_INLINE_PART as u64;
 /// Most bytes that [`fetch`] gives.
 const FETCH_ALL: u64 = 8 << 20;
-/// Below this length compressing is not worth it.
-const COMPRESS_FROM: u64 = 256;
-const COMPRESSION_LEVEL: i32 = 3;
+/// Small blobs that are being stored at one time: about as many as one transaction takes.
+const STORED_AT_ONCE: usize = 256;
 const PIECE: u64 = 128 << 10;
 
 /// Takes the bytes of a blob, checked while they come.
@@ -45,21 +49,68 @@ pub(super) async fn put(
     if blocking(move || own.store.blob_length(&own_scope, &expected)).await??.is_some() {
         return drain(body).await;
     }
-    let bytes = stream(body);
+    let mut bytes = stream(body).fuse();
+    if let Err(problem) = receive(&state, &scope, expected, &headers, &mut bytes).await {
+        discard(bytes).await;
+        return Err(problem);
+    }
+    Ok(StatusCode::CREATED.into_response())
+}
+
+async fn receive(
+    state: &Shared,
+    scope: &Scope,
+    expected: Hash,
+    headers: &HeaderMap,
+    bytes: impl Stream<Item = io::Result<Bytes>> + Send + Unpin,
+) -> Result<(), Problem> {
     let limit = state.blob_bytes;
-    let encoding = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
-    match encoding {
-        None | Some(b"identity") => state.store.put_blob(&scope, expected, limit, bytes).await?,
-        Some(b"zstd") => {
+    match encoding(headers)? {
+        Encoding::Plain => state.store.put_blob(scope, expected, limit, bytes).await?,
+        Encoding::Zstd => {
             let decoded = zstd_stream::decode(bytes).map_err(|error| Problem::internal(&error))?;
-            state.store.put_blob(&scope, expected, limit, decoded).await?
-        }
-        Some(_) => {
-            let detail = "the body's encoding is not known; send it as it is or with Content-Encoding: zstd";
-            return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "encoding", detail));
+            state.store.put_blob(scope, expected, limit, decoded).await?
         }
     };
-    Ok(StatusCode::CREATED.into_response())
+    Ok(())
+}
+
+/// Takes many small blobs at once: a CBOR sequence of byte strings. They share the transactions that make them durable.
+pub(super) async fn put_many(
+    State(state): State<Arc<Shared>>,
+    Writer(scope): Writer,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let read = read(&state, &headers, body, MAX_REQUEST).await?;
+    let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
+    let blobs = blocking(move || {
+        let blobs = small_blobs(&read.bytes)?;
+        let missing = own.store.missing_blobs(&own_scope, &blobs.keys().copied().collect::<Vec<_>>())?;
+        // The memory is held until all are stored.
+        Ok::<_, Problem>((blobs, missing, read.memory))
+    });
+    let (mut blobs, missing, _memory) = blobs.await??;
+    let storing = missing.into_iter().filter_map(|hash| {
+        let bytes = futures::stream::iter([Ok::<_, io::Error>(blobs.remove(&hash)?)]);
+        Some(state.store.put_blob(&scope, hash, FETCH_EACH, bytes))
+    });
+    let mut stored = futures::stream::iter(storing).buffer_unordered(STORED_AT_ONCE);
+    while stored.try_next().await?.is_some() {}
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// The blobs of a sequence, none over 64 KiB.
+fn small_blobs(mut sequence: &[u8]) -> Result<BTreeMap<Hash, Bytes>, Problem> {
+    let mut blobs = BTreeMap::new();
+    while !sequence.is_empty() {
+        let bytes = Vec::from(codec::decode_next::<ByteVec>(&mut sequence, "blob", MAX_REQUEST)?);
+        if bytes.len() as u64 > FETCH_EACH {
+            return Err(Problem::too_large("a blob among many", FETCH_EACH));
+        }
+        blobs.insert(Hash::of(&bytes), Bytes::from(bytes));
+    }
+    Ok(blobs)
 }
 
 /// Reads what need not have been sent: answering before its end would break the sender's connection.
@@ -131,7 +182,7 @@ pub(super) fn respond(state: &Shared, content: Content, headers: &HeaderMap, may
             set(&mut response, header::CONTENT_LENGTH, &(part.end - part.start).to_string());
             *response.body_mut() = plain(blob, part);
         }
-        Asked::Whole if may_compress && length > COMPRESS_FROM && accepts_zstd(text(header::ACCEPT_ENCODING)) => {
+        Asked::Whole if may_compress && length > COMPRESS_FROM && accepts_zstd(headers) => {
             // The tag is that of the plain bytes; this is another form of them.
             set(&mut response, header::ETAG, &format!("W/{tag}"));
             set(&mut response, header::CONTENT_ENCODING, "zstd");
@@ -143,14 +194,6 @@ pub(super) fn respond(state: &Shared, content: Content, headers: &HeaderMap, may
         }
     }
     response
-}
-
-fn accepts_zstd(value: Option<&str>) -> bool {
-    value.unwrap_or_default().split(',').any(|coding| {
-        let mut parts = coding.split(';').map(str::trim);
-        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("zstd"))
-            && !parts.any(|p| p.strip_prefix("q=").is_some_and(|q| q.trim_end_matches(['0', '.']).is_empty()))
-    })
 }
 
 /// The bytes as they are. No thread waits for a slow receiver.
@@ -212,7 +255,8 @@ pub(super) async fn fetch(
     body: Body,
 ) -> Result<Response, Problem> {
     let hashes = read_hashes(&state, &headers, body, MAX_HASHES).await?;
-    let sequence = blocking(move || {
+    let accepts_zstd = accepts_zstd(&headers);
+    let response = blocking(move || {
         let mut sequence = Vec::new();
         let mut total = 0;
         for hash in hashes {
@@ -224,23 +268,7 @@ pub(super) async fn fetch(
             let bytes = read_all(&*blob).map_err(|error| Problem::internal(&error))?;
             sequence.extend(codec::encode(&(hash, ByteVec::from(bytes))));
         }
-        Ok::<_, Problem>(sequence)
+        Ok::<_, Problem>(compressed_cbor(CBOR_SEQUENCE, sequence, accepts_zstd))
     });
-    Ok(cbor(CBOR_SEQUENCE, sequence.await??))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zstd_is_used_only_for_who_accepts_it() {
-        for yes in ["zstd", "gzip, zstd", "gzip;q=1.0, ZSTD;q=0.5"] {
-            assert!(accepts_zstd(Some(yes)), "{yes}");
-        }
-        for no in ["", "gzip", "zstd;q=0", "gzip, zstd; q=0.0"] {
-            assert!(!accepts_zstd(Some(no)), "{no}");
-        }
-        assert!(!accepts_zstd(None));
-    }
+    response.await?
 }

@@ -40,7 +40,10 @@ pub(super) async fn ship(
     body: Body,
 ) -> Result<Response, Problem> {
     let read = read(&state, &headers, body, MAX_REQUEST).await?;
-    let (entries, malformed) = entries(&read.bytes);
+    let (mut entries, malformed) = entries(&read.bytes);
+    for (_, bytes) in &mut entries {
+        *bytes = share(*bytes, read.wire, read.bytes.len() as u64);
+    }
     if entries.is_empty() {
         let nothing = || Problem::malformed("the request holds no entry; send at least one");
         return Err(malformed.map(Problem::from).unwrap_or_else(nothing));
@@ -70,6 +73,12 @@ fn entries(mut bytes: &[u8]) -> (Vec<(Entry, u64)>, Option<Error>) {
         }
     }
     (entries, None)
+}
+
+/// What an entry took of a body's bytes on the wire.
+fn share(bytes: u64, wire: u64, decoded: u64) -> u64 {
+    let share = u128::from(bytes) * u128::from(wire) / u128::from(decoded.max(1));
+    u64::try_from(share).unwrap_or(bytes)
 }
 
 async fn answer(arrived: Arrived, within: Duration, place: String) -> Answer {

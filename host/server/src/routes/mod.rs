@@ -1,4 +1,4 @@
-//! The HTTP surface (docs/wire-format.md, "HTTP carriage"). One file for each family of addresses.
+//! The HTTP surface (docs/wire-format.md, "HTTP"). One file for each family of addresses.
 
 mod blobs;
 mod entries;
@@ -36,6 +36,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/workspaces/{ws}/blobs/{hash}", put(blobs::put).get(blobs::get))
         .route("/v1/workspaces/{ws}/blobs:missing", post(blobs::missing))
         .route("/v1/workspaces/{ws}/blobs:fetch", post(blobs::fetch))
+        .route("/v1/workspaces/{ws}/blobs:put", post(blobs::put_many))
         .route("/v1/workspaces/{ws}/trees", post(trees::put))
         .route("/v1/workspaces/{ws}/trees/{root}", get(trees::get))
         .route("/v1/workspaces/{ws}/nodes", post(trees::nodes))

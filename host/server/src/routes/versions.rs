@@ -2,7 +2,7 @@
 
 use super::blobs::{Content, respond};
 use crate::auth::Reader;
-use crate::body::{CBOR_SEQUENCE, json, query, written};
+use crate::body::{CBOR_SEQUENCE, COMPRESSION_LEVEL, accepts_zstd, cbor, json, query, written};
 use crate::json;
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 const DEFAULT_PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
+/// Bytes of a feed of changes that are sent as they are.
+const SHORT: usize = 512;
 
 #[derive(Deserialize)]
 struct Page {
@@ -124,6 +126,7 @@ pub(super) async fn changes(
     State(state): State<Arc<Shared>>,
     Reader(scope): Reader,
     uri: Uri,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let since: Since = query(&uri)?;
     let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
@@ -132,21 +135,70 @@ pub(super) async fn changes(
         Ok::<_, Problem>((from, own.store.head(&own_scope)?))
     })
     .await??;
-    let body = written(Arc::clone(&state.writers), move |pieces| {
-        pieces.write_all(&head.encode())?;
+    let feed = Feed { state, scope, from, head };
+    let (feed, short) = blocking(move || {
+        let mut short = Short(Vec::new());
+        let written = feed.write(&mut short).is_ok();
+        (feed, written.then_some(short.0))
+    })
+    .await?;
+    if let Some(bytes) = short {
+        return Ok(cbor(CBOR_SEQUENCE, bytes));
+    }
+    let kind = (header::CONTENT_TYPE, CBOR_SEQUENCE);
+    let writers = Arc::clone(&feed.state.writers);
+    if !accepts_zstd(&headers) {
+        return Ok((StatusCode::OK, [kind], written(writers, move |pieces| feed.write(pieces))).into_response());
+    }
+    let body = written(writers, move |pieces| {
+        let mut encoder = zstd::stream::write::Encoder::new(pieces, COMPRESSION_LEVEL)?;
+        feed.write(&mut encoder)?;
+        encoder.finish().map(drop)
+    });
+    let encoding = (header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+    Ok((StatusCode::OK, [kind, encoding], body).into_response())
+}
+
+/// What a feed of changes is made from.
+struct Feed {
+    state: Arc<Shared>,
+    scope: Arc<Scope>,
+    from: Version,
+    head: Version,
+}
+
+impl Feed {
+    fn write(&self, sink: &mut impl Write) -> io::Result<()> {
+        sink.write_all(&self.head.encode())?;
         let mut failed = None;
-        let walked = state.store.diff(&scope, &from.root, &head.root, &mut |path, _, now| {
-            pieces.write_all(&codec::encode(&(path, now))).map_err(|error| {
+        let walked = self.state.store.diff(&self.scope, &self.from.root, &self.head.root, &mut |path, _, now| {
+            sink.write_all(&codec::encode(&(path, now))).map_err(|error| {
                 failed = Some(error);
                 StorageError::Closed
             })
         });
-        match (failed, walked) {
-            (Some(error), _) => Err(error),
-            (None, walked) => walked.map_err(io::Error::other),
+        match failed {
+            Some(error) => Err(error),
+            None => walked.map_err(io::Error::other),
         }
-    });
-    Ok((StatusCode::OK, [(header::CONTENT_TYPE, CBOR_SEQUENCE)], body).into_response())
+    }
+}
+
+/// Takes what is too short to be worth streaming and compressing, and refuses more.
+struct Short(Vec<u8>);
+
+impl Write for Short {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > SHORT {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A version by number or `head`.
