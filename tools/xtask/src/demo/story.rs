@@ -80,7 +80,7 @@ pub(super) fn tell(context: &Context) -> Result<()> {
 
 fn show(place: &Place, context: &Context, project: &[PathBuf], module: &Path, operation: &Operation) -> Result<Line> {
     let copy = place.path(operation.name);
-    lay_input(context, project, &copy.join("a"), "")?;
+    lay_input(context, project, &copy.join("a"), operation, "")?;
     let init = place.opship(Path::new("/"), init(place, &copy, operation.name))?;
     let add = match operation.name {
         "wordfreq" => {
@@ -89,7 +89,7 @@ fn show(place: &Place, context: &Context, project: &[PathBuf], module: &Path, op
         _ => 0,
     };
     let (first, _) = run_and_sync(place, &copy, operation, "a")?;
-    lay_input(context, project, &copy.join("b"), "second round\n")?;
+    lay_input(context, project, &copy.join("b"), operation, "second round\n")?;
     let (known, _) = run_and_sync(place, &copy, operation, "b")?;
     let (all_known, time) = run_and_sync(place, &copy, operation, "c")?;
     let verdict = verdict_of(&all_known, operation.name)?;
@@ -144,11 +144,11 @@ fn by_value(place: &Place, copy: &Path, operation: &Operation) -> Result<u64> {
 
 /// A second client gets everything; both trees must be the same. Then it works, and the first gets that.
 fn share(place: &Place) -> Result<()> {
-    let (mine, theirs) = (place.path("wordfreq"), place.path("elsewhere"));
-    let source = format!("{}/wordfreq", place.url());
+    let (mine, theirs) = (place.path("tar"), place.path("elsewhere"));
+    let source = format!("{}/tar", place.url());
     let clone = place.opship(&place.path(""), ["clone", &source, "elsewhere"])?;
     compare(&mine, &theirs)?;
-    place.opship(&theirs, ["run", "sort", "--", "-r", "-o", "reversed", "a/all.txt"])?;
+    place.opship(&theirs, ["run", "sort", "--", "-r", "-o", "reversed", "a/README.md"])?;
     place.opship(&theirs, ["sync"])?;
     let pull = place.opship(&mine, ["sync"])?;
     let paths = compare(&mine, &theirs)?;
@@ -195,17 +195,25 @@ fn project_files(context: &Context) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Copies the project's files into a folder, with a line added to each, and all of them together as `all.txt`.
-fn lay_input(context: &Context, files: &[PathBuf], folder: &Path, added: &str) -> Result<()> {
+/// Lays an operation's input into a folder: the project's files with a line added to each, as they are for `tar`, all of
+/// them in one as `all.txt` for the others.
+fn lay_input(context: &Context, files: &[PathBuf], folder: &Path, operation: &Operation, added: &str) -> Result<()> {
     let mut all = Vec::new();
+    fs::create_dir_all(folder).map_err(Error::io("make", folder))?;
     for file in files {
         let (from, to) = (context.root.join(file), folder.join(file));
         let mut content = fs::read(&from).map_err(Error::io("read", &from))?;
         content.extend_from_slice(added.as_bytes());
-        all.extend_from_slice(&content);
+        if operation.name != "tar" {
+            all.extend_from_slice(&content);
+            continue;
+        }
         let parent = to.parent().unwrap_or(folder);
         fs::create_dir_all(parent).map_err(Error::io("make", parent))?;
         fs::write(&to, content).map_err(Error::io("write", &to))?;
+    }
+    if operation.name == "tar" {
+        return Ok(());
     }
     let to = folder.join("all.txt");
     fs::write(&to, all).map_err(Error::io("write", &to))
