@@ -2,37 +2,35 @@
 
 use crate::error::{BenchError, Result};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Folders whose text is taken.
 const FOLDERS: [&str; 6] = ["docs", "guest-ops", "host", "storage", "tests", "tools"];
 /// What of them is text.
 const ENDINGS: [&str; 4] = ["rs", "md", "toml", "lock"];
 
-/// The repository's text files, in order of their paths, with paths relative to its root.
+/// The repository's text files, in order of their paths, with paths relative to its root, which is the current folder.
 pub(crate) fn files() -> Result<Vec<(String, Vec<u8>)>> {
-    let package =
-        std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    let root = package.join("../..");
     let mut found = Vec::new();
     for folder in FOLDERS {
-        collect(&root, Path::new(folder), &mut found)?;
+        collect(Path::new(folder), &mut found)?;
     }
     found.sort();
     Ok(found)
 }
 
-fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, Vec<u8>)>) -> Result<()> {
-    let failed = |path: &Path| BenchError::io(format!("read '{}'", path.display()));
-    for item in fs::read_dir(root.join(folder)).map_err(failed(folder))? {
+fn collect(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) -> Result<()> {
+    let failed = |path: &Path| BenchError::io(format!("read '{}' of the repository's root", path.display()));
+    for item in fs::read_dir(folder).map_err(failed(folder))? {
         let item = item.map_err(failed(folder))?;
         let path = folder.join(item.file_name());
         let kind = item.file_type().map_err(failed(&path))?;
         if kind.is_dir() && item.file_name() != "target" {
-            collect(root, &path, found)?;
+            collect(&path, found)?;
         } else if kind.is_file() && path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
         {
-            found.push((path.display().to_string(), fs::read(root.join(&path)).map_err(failed(&path))?));
+            let bytes = fs::read(&path).map_err(failed(&path))?;
+            found.push((path.display().to_string(), bytes));
         }
     }
     Ok(())
