@@ -2,13 +2,14 @@
 
 use crate::ClientError;
 use crate::check::touched;
-use crate::db::{index, keep};
+use crate::db::{index, keep, waits};
 use crate::fs::is_absent;
-use crate::source::WorkingTree;
+use crate::source::{Present, WorkingTree};
 use crate::staging::{KEPT, kept_path};
 use crate::tree::View;
 use crate::values::{State, States, node_of, with_all_below};
 use crate::working_copy::Shared;
+use opship_record::effect::{After, Change, Origins};
 use opship_record::node::Kind;
 use opship_record::observation::Observation;
 use opship_record::record::Lists;
@@ -36,8 +37,9 @@ pub(crate) fn capture(
 ) -> Result<Captured, ClientError> {
     let mut captured = Captured::default();
     let mut copies = more.clone();
+    let displaced = displaced(lists);
     for path in paths(shared, lists)? {
-        state_of(shared, tree, &path, &mut captured.states, &mut copies)?;
+        state_of(shared, tree, &path, displaced.contains(&path), &mut captured.states, &mut copies)?;
     }
     with_all_below(&shared.db.read(), &mut captured.states)?;
     for (hash, copy) in &copies {
@@ -58,6 +60,9 @@ fn paths(shared: &Arc<Shared>, lists: &Lists) -> Result<BTreeSet<TreePath>, Clie
         let Observation::Listing { path, .. } = observation else { continue };
         let mut rows: BTreeMap<String, Kind> = BTreeMap::new();
         for (child, row) in index::children(&shared.db.read(), path)? {
+            if !row.synced && row.node.kind() == Kind::File {
+                paths.insert(child.clone());
+            }
             rows.insert(child.name().unwrap_or_default().to_owned(), row.node.kind());
         }
         for (name, kind) in view.list(path)?.names {
@@ -69,6 +74,12 @@ fn paths(shared: &Arc<Shared>, lists: &Lists) -> Result<BTreeSet<TreePath>, Clie
             paths.insert(path.join(name).map_err(opship_record::Error::from)?);
         }
     }
+    for change in &lists.changes {
+        if let After::Moved { from, .. } = &change.after {
+            let below = index::all_below(&shared.db.read(), from)?;
+            paths.extend(below.into_iter().filter(|(_, row)| !row.synced).map(|(path, _)| path));
+        }
+    }
     let above: Vec<TreePath> =
         paths.iter().flat_map(|path| std::iter::successors(path.parent(), TreePath::parent)).collect();
     paths.extend(above);
@@ -76,10 +87,34 @@ fn paths(shared: &Arc<Shared>, lists: &Lists) -> Result<BTreeSet<TreePath>, Clie
     Ok(paths)
 }
 
+/// Files that the exchange takes away and holds until the verdict, so that they need no copy. Not those that the run
+/// also observed: a program that has one open may still write to it.
+fn displaced(lists: &Lists) -> BTreeSet<TreePath> {
+    let origins = Origins::new(&lists.changes);
+    let goes = |change: &&Change| !matches!(change.after, After::Metadata { .. } | After::Moved { .. });
+    let mut paths: BTreeSet<TreePath> =
+        lists.changes.iter().filter(goes).filter_map(|change| origins.of(&change.path)).collect();
+    for observation in &lists.observations {
+        paths.remove(observation.path());
+    }
+    paths
+}
+
+/// Is this a state that only unshipped values hold, read where it stands? An operation that uses it needs its bytes to
+/// be kept: the file may be changed before its value entry is shipped, which can then not take another state.
+fn is_only_in_values(shared: &Shared, present: &Present) -> Result<bool, ClientError> {
+    let Some(row) = present.visible.row.as_ref().filter(|row| !row.synced) else { return Ok(false) };
+    Ok(match row.hash() {
+        Some(hash) => present.visible.trusted && !waits::is_produced(&shared.db.read(), &hash)?,
+        None => false,
+    })
+}
+
 fn state_of(
     shared: &Shared,
     tree: &WorkingTree,
     path: &TreePath,
+    displaced: bool,
     states: &mut States,
     copies: &mut BTreeMap<Hash, String>,
 ) -> Result<(), ClientError> {
@@ -90,7 +125,7 @@ fn state_of(
         return Ok(());
     };
     let is_file = present.visible.node.kind() == Kind::File;
-    if is_file && present.hash.is_none() {
+    if is_file && (present.hash.is_none() || (!displaced && is_only_in_values(shared, &present)?)) {
         tree.content(path)?;
         present = tree.present(path)?.ok_or_else(|| ClientError::Changed { path: path.to_string() })?;
     }

@@ -2,7 +2,6 @@
 
 use crate::ClientError;
 use crate::fs::OPSHIP;
-use opship_record::Hash;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::Write;
@@ -65,7 +64,7 @@ pub(crate) fn replace_file(file: &Path, bytes: &[u8]) -> Result<(), ClientError>
     write().map_err(ClientError::io(format!("writing '{}'", file.display())))
 }
 
-/// Folders of the user that all working copies share: compiled modules, and modules as they came.
+/// The folder of the user that all working copies share: compiled modules.
 #[derive(Debug, Clone)]
 pub struct UserCache(PathBuf);
 
@@ -85,32 +84,6 @@ impl UserCache {
     /// Where the engine keeps compiled modules.
     pub fn compiled(&self) -> PathBuf {
         self.0.join("compiled")
-    }
-
-    /// Where a module's bytes are, if they are here.
-    pub fn module_file(&self, hash: &Hash) -> PathBuf {
-        self.0.join("modules").join(hash.to_string())
-    }
-
-    /// Keeps a module's bytes and gives their hash.
-    ///
-    /// # Errors
-    /// [`ClientError::Io`].
-    pub fn keep_module(&self, bytes: &[u8]) -> Result<Hash, ClientError> {
-        let hash = Hash::of(bytes);
-        let file = self.module_file(&hash);
-        if std::fs::metadata(&file).is_ok_and(|m| m.len() == bytes.len() as u64) {
-            return Ok(hash);
-        }
-        make_private(&self.0.join("modules"))?;
-        replace_file(&file, bytes)?;
-        Ok(hash)
-    }
-
-    /// A module's bytes, `None` if they are not here or are damaged.
-    pub fn module(&self, hash: &Hash) -> Option<Vec<u8>> {
-        let bytes = std::fs::read(self.module_file(hash)).ok()?;
-        (Hash::of(&bytes) == *hash).then_some(bytes)
     }
 }
 

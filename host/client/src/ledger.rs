@@ -50,12 +50,21 @@ impl WorkingCopy {
         log::lists(&self.shared.db.read(), number)
     }
 
-    /// Notes that entries are about to be put into a request: from here on they are not merged with later ones.
+    /// Notes that entries are about to be put into a request: from here on the server may hold them, so they
+    /// stay as they are.
     ///
     /// # Errors
     /// [`ClientError::Database`].
     pub fn mark_sent(&self, numbers: &[u64]) -> Result<(), ClientError> {
         self.shared.db.write(|db| numbers.iter().try_for_each(|number| Ok(log::mark_sent(db, *number)?)))
+    }
+
+    /// Notes that the server does not hold an entry, as its answer tells.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn mark_not_held(&self, number: u64) -> Result<(), ClientError> {
+        self.shared.db.write(|db| Ok(log::mark_not_held(db, number)?))
     }
 
     /// Stores the server's answer to an entry and adds up the traffic. After a verdict under which the server holds the

@@ -18,6 +18,7 @@ mod identity;
 mod layout;
 mod ledger;
 mod log;
+mod mend;
 pub mod modules;
 mod mounts;
 pub mod net;

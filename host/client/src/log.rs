@@ -39,7 +39,8 @@ pub struct LogEntry {
     pub kind: BodyKind,
     /// Where it stands.
     pub state: EntryState,
-    /// Was it ever put into a request? [`crate::WorkingCopy::mark_sent`].
+    /// May the server hold it? It was put into a request ([`crate::WorkingCopy::mark_sent`]), and the answer to that was
+    /// neither `needs` nor `parked`.
     pub sent: bool,
     /// The command line, or a summary of the changes, for people.
     pub command: String,

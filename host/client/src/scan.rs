@@ -1,15 +1,13 @@
 //! Finding what was changed by other means than an operation.
 
 use crate::db::index::{self, Row};
-use crate::db::{log, waits};
 use crate::exchange::hash_at;
 use crate::fs::{is_racy, now_nanos};
 use crate::tree::{Sight, View, Visible};
 use crate::values::{self, State, States, node_of};
-use crate::{ClientError, EntryState, WorkingCopy};
+use crate::{ClientError, WorkingCopy};
 use opship_record::TreePath;
 use opship_record::effect::Change;
-use opship_record::entry::BodyKind;
 use opship_record::node::{Kind, Node};
 use std::collections::BTreeMap;
 use std::io;
@@ -62,32 +60,14 @@ impl WorkingCopy {
     /// [`ClientError::Io`], [`ClientError::Database`].
     pub fn append_changes(&self) -> Result<(Scan, Option<u64>), ClientError> {
         let _lock = self.lock()?;
+        self.append_found()
+    }
+
+    /// As [`WorkingCopy::append_changes`]; the caller has the lock.
+    pub(crate) fn append_found(&self) -> Result<(Scan, Option<u64>), ClientError> {
         let scan = self.walk(&TreePath::root())?;
         let number = self.shared.db.write(|db| values::append(db, &scan.states))?;
         Ok((scan, number))
-    }
-
-    /// Looks again at the paths of an unended value entry whose contents are not at hand any more, and gives the entry
-    /// the states that they have now. Gives `false` if that is not possible, because another entry needs the old states:
-    /// their bytes are kept then.
-    ///
-    /// # Errors
-    /// [`ClientError::NoEntry`], [`ClientError::Io`], [`ClientError::Database`].
-    pub fn rewrite_value(&self, number: u64) -> Result<bool, ClientError> {
-        let _lock = self.lock()?;
-        let scan = self.walk(&TreePath::root())?;
-        self.shared.db.write(|db| {
-            let entry = log::get(db, number)?;
-            let may = entry.kind == BodyKind::Value && entry.state == EntryState::Pending;
-            if !may || waits::is_waited_for(db, number)? {
-                return Ok(false);
-            }
-            let old = log::lists(db, number)?.changes;
-            let of_entry = |path: &TreePath| old.binary_search_by(|change| change.path.cmp(path)).is_ok();
-            let states: States =
-                scan.states.iter().filter(|(p, _)| of_entry(p)).map(|(p, s)| (p.clone(), s.clone())).collect();
-            values::rewrite(db, number, old, &states)
-        })
     }
 
     fn walk(&self, from: &TreePath) -> Result<Scan, ClientError> {

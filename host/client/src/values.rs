@@ -156,15 +156,20 @@ fn update_row(db: &Connection, path: &TreePath, state: &State, number: Option<u6
 fn mergeable(db: &Connection, new: &[Change]) -> Result<Option<(u64, Vec<Change>)>, ClientError> {
     let pending = log::in_state(db, EntryState::Pending)?;
     let Some(candidate) = pending.iter().rev().find(|entry| entry.kind == BodyKind::Value) else { return Ok(None) };
-    if candidate.sent || candidate.client != Identity::client(db)? || waits::is_waited_for(db, candidate.number)? {
+    if candidate.sent
+        || candidate.is_parked()
+        || candidate.client != Identity::client(db)?
+        || waits::is_waited_for(db, candidate.number)?
+    {
         return Ok(None);
     }
     let lists = Lists { changes: new.to_vec(), ..Lists::default() };
     if waits::newest_wait(db, &lists, candidate.number)?.is_some_and(|waited| waited > candidate.number) {
         return Ok(None);
     }
+    // All may cancel out: then the entry stays, empty, since its number is taken.
     let merged = merge(db, log::lists(db, candidate.number)?.changes, new)?;
-    Ok((!merged.is_empty()).then_some((candidate.number, merged)))
+    Ok(Some((candidate.number, merged)))
 }
 
 /// Two lists of changes, one after the other, as one. Neither has moves.
@@ -184,7 +189,8 @@ fn merge(db: &Connection, old: Vec<Change>, new: &[Change]) -> Result<Vec<Change
     Ok(merged.into_values().collect())
 }
 
-fn one_after_other(first: &Change, second: &Change) -> Change {
+/// Two changes of one path as one.
+pub(crate) fn one_after_other(first: &Change, second: &Change) -> Change {
     let before = match &first.before {
         // Its content was left alone, so what the second saw was there before the first too.
         Before::Kind { .. } => second.before.clone(),
@@ -227,7 +233,7 @@ pub(crate) fn value_bytes(changes: &[Change]) -> u64 {
 }
 
 /// For people: what a list changes.
-fn summary(changes: &[Change]) -> String {
+pub(crate) fn summary(changes: &[Change]) -> String {
     match changes {
         [only] => format!("changed {}", only.path),
         [first, rest @ ..] => format!("changed {} and {} more", first.path, rest.len()),
@@ -245,23 +251,4 @@ pub(crate) fn node_of(source: &opship_world::SourceNode, hash: Option<opship_rec
         SourceNode::Directory { mode } => Node::Directory { mode: *mode },
         SourceNode::Symlink { mtime, target } => Node::Symlink { mtime: *mtime, target: target.clone() },
     })
-}
-
-/// Gives a value entry the states that its paths have now, and the index too. `false`: nothing is left of it, or what
-/// is new would wait for a later entry.
-pub(crate) fn rewrite(db: &Connection, number: u64, old: Vec<Change>, states: &States) -> Result<bool, ClientError> {
-    let new = changes(db, states)?;
-    let lists = Lists { changes: new.clone(), ..Lists::default() };
-    if waits::newest_wait(db, &lists, number)?.is_some_and(|waited| waited > number) {
-        return Ok(false);
-    }
-    let merged = merge(db, old, &new)?;
-    if merged.is_empty() {
-        return Ok(false);
-    }
-    log::rewrite_value(db, number, &merged, &summary(&merged), value_bytes(&merged))?;
-    for (path, state) in states {
-        update_row(db, path, state, Some(number))?;
-    }
-    Ok(true)
 }

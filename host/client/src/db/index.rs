@@ -147,6 +147,16 @@ pub(crate) fn mark_synced(db: &Connection, entry: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// The state of a path that one entry made counts as made by another.
+pub(crate) fn move_origin(db: &Connection, path: &TreePath, from: u64, to: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE node SET entry = ?3 WHERE path = ?1 AND entry = ?2")?.execute(params![
+        path.as_str(),
+        int(from),
+        int(to)
+    ])?;
+    Ok(())
+}
+
 /// The kind that the index holds at a path; the root is a directory.
 pub(crate) fn kind(db: &Connection, path: &TreePath) -> rusqlite::Result<Option<Kind>> {
     if path.is_root() {

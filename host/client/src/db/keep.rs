@@ -29,6 +29,15 @@ pub(crate) fn keep(db: &Connection, hash: &Hash, entry: u64) -> rusqlite::Result
     Ok(())
 }
 
+/// What is kept for one entry is kept for another too.
+pub(crate) fn share(db: &Connection, hash: &Hash, from: u64, to: u64) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO kept (hash, entry) SELECT hash, ?3 FROM kept WHERE hash = ?1 AND entry = ?2",
+    )?
+    .execute(params![hash.as_bytes(), int(from), int(to)])?;
+    Ok(())
+}
+
 /// An entry needs its kept contents no more; gives those that now nobody needs.
 pub(crate) fn unkeep(db: &Connection, entry: u64) -> rusqlite::Result<Vec<Hash>> {
     let hashes: Vec<Hash> = db

@@ -51,7 +51,7 @@ pub(crate) fn append(db: &Connection, client: &ClientId, new: &NewEntry<'_>) -> 
     Ok(number)
 }
 
-/// Gives an unended value entry another list of changes under the same number.
+/// Gives an unended entry a list of changes under the same number; an operation becomes a value entry by that.
 pub(crate) fn rewrite_value(
     db: &Connection,
     number: u64,
@@ -62,14 +62,18 @@ pub(crate) fn rewrite_value(
     let body = Body::Value(opship_record::entry::Value::new(changes));
     let lists = Lists { changes: changes.to_vec(), ..Lists::default() };
     db.prepare_cached(
-        "UPDATE entry SET body = ?2, changes = ?3, command = ?4, value_bytes = ?5, answer = NULL WHERE number = ?1",
+        "UPDATE entry SET kind = ?6, body = ?2, changes = ?3, command = ?4, value_bytes = ?5, observations = ?7, \
+         streams = ?8, answer = NULL WHERE number = ?1",
     )?
     .execute(params![
         int(number),
         body.encode(),
         pack(&effect::encode_list(changes))?,
         command,
-        int(value_bytes)
+        int(value_bytes),
+        BodyKind::Value as u8,
+        pack(&observation::encode_list(&lists.observations))?,
+        pack(&codec::encode(&lists.streams))?
     ])?;
     waits::remove(db, number)?;
     waits::insert(db, number, &body, &lists)
@@ -137,18 +141,24 @@ pub(crate) fn lists(db: &Connection, number: u64) -> Result<Lists, ClientError> 
     Ok(Lists { observations, changes, streams, exits })
 }
 
+/// The server surely does not hold an entry.
+pub(crate) fn mark_not_held(db: &Connection, number: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE entry SET sent = 0 WHERE number = ?1 AND state = 1")?.execute([int(number)])?;
+    Ok(())
+}
+
 /// Notes that an entry was put into a request.
 pub(crate) fn mark_sent(db: &Connection, number: u64) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE entry SET sent = 1 WHERE number = ?1")?.execute([int(number)])?;
     Ok(())
 }
 
-/// Stores an answer. A verdict that the server holds the outputs under ends the waiting for them.
+/// Stores an answer. After `needs` or `parked` the server does not hold the entry. A verdict that the server holds the outputs under ends the waiting for them.
 pub(crate) fn answer(db: &Connection, number: u64, answer: &Answer, traffic: Traffic) -> Result<(), ClientError> {
     let ended = answer.status == Status::Ended;
     let changed = db
         .prepare_cached(
-            "UPDATE entry SET answer = ?2, sent_bytes = sent_bytes + ?3, received_bytes = received_bytes + ?4, sent = 1, \
+            "UPDATE entry SET answer = ?2, sent_bytes = sent_bytes + ?3, received_bytes = received_bytes + ?4, sent = ?7, \
              state = CASE WHEN ?5 THEN 2 ELSE state END, ended = CASE WHEN ?5 THEN coalesce(ended, ?6) ELSE ended END \
              WHERE number = ?1 AND state <> 0",
         )?
@@ -158,7 +168,8 @@ pub(crate) fn answer(db: &Connection, number: u64, answer: &Answer, traffic: Tra
             int(traffic.sent),
             int(traffic.received),
             ended,
-            int(now_millis())
+            int(now_millis()),
+            !matches!(answer.status, Status::Needs | Status::Parked)
         ])?;
     if changed == 0 {
         return Err(ClientError::NoEntry(number));

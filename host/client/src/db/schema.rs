@@ -67,7 +67,10 @@ pub(super) fn migrate(db: &Connection) -> Result<(), ClientError> {
         for step in steps.iter().skip(found as usize) {
             db.execute_batch(step)?;
         }
-        db.pragma_update(None, "user_version", newest)?;
+        // Written only where it changes: a transaction that writes nothing needs no sync.
+        if found < newest {
+            db.pragma_update(None, "user_version", newest)?;
+        }
         Ok(())
     })();
     db.execute_batch(if result.is_ok() { "COMMIT" } else { "ROLLBACK" })?;

@@ -7,7 +7,7 @@ use super::{below, int, uint};
 use crate::ClientError;
 use crate::log::LogEntry;
 use opship_record::effect::{After, Before, Change};
-use opship_record::entry::Body;
+use opship_record::entry::{Body, BodyKind};
 use opship_record::limits::MAX_WAITS;
 use opship_record::node::Kind;
 use opship_record::observation::Observation;
@@ -110,6 +110,36 @@ pub(crate) fn newest_wait(db: &Connection, lists: &Lists, except: u64) -> Result
     let body = Body::Value(opship_record::entry::Value::new(&lists.changes));
     found.extend(produced_by(db, u64::MAX, &named(&body, lists))?);
     Ok(found.into_iter().rfind(|number| *number != except))
+}
+
+/// The first unsettled entry after `number` that writes this very path.
+pub(crate) fn next_writer(db: &Connection, path: &TreePath, number: u64) -> rusqlite::Result<Option<u64>> {
+    let sql = "SELECT min(entry) FROM entry_path WHERE path = ?1 AND entry > ?2 AND uses & ?3 <> 0";
+    let entry: Option<i64> =
+        db.prepare_cached(sql)?.query_row(params![path.as_str(), int(number), WRITES_NODE], |row| row.get(0))?;
+    Ok(entry.map(uint))
+}
+
+/// Must an unsettled operation between two entries keep its order with these changes?
+pub(crate) fn operation_between(db: &Connection, changes: &[Change], from: u64, to: u64) -> Result<bool, ClientError> {
+    let lists = Lists { changes: changes.to_vec(), ..Lists::default() };
+    let mut kind = db.prepare_cached("SELECT kind FROM entry WHERE number = ?1")?;
+    for number in waits(db, to, &uses(&lists))?.into_iter().filter(|number| *number > from) {
+        if kind.query_row([int(number)], |row| row.get::<_, u8>(0))? == BodyKind::Operation as u8 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whoever waits for `later` waits for `number` too: a state that `later` made is now made by `number`.
+pub(crate) fn wait_for_earlier_too(db: &Connection, number: u64, later: u64) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT INTO wait (entry, waits_for, hard) SELECT entry, ?1, hard FROM wait WHERE waits_for = ?2 \
+         ON CONFLICT (entry, waits_for) DO UPDATE SET hard = max(hard, excluded.hard)",
+    )?
+    .execute([int(number), int(later)])?;
+    Ok(())
 }
 
 /// Does an unsettled entry write this path, or something above it with all below?

@@ -1,11 +1,12 @@
 //! Value entries: what the scan finds, how entries grow, how they are rewritten, and what a verdict releases.
 
-use crate::support::{Folder, copy, folder, path, write};
+use crate::support::{Call, Folder, copy, folder, path, write};
 use opship_client::{EntryState, Traffic};
 use opship_record::Hash;
-use opship_record::answer::{Answer, Status, Verdict};
+use opship_record::answer::{Answer, Need, Status, Verdict};
 use opship_record::effect::{After, Before, Change};
 use opship_record::node::Kind;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
@@ -79,20 +80,125 @@ fn a_value_that_a_run_needs_is_kept_as_it_was() {
     f.write("in", "2 and more");
     assert_eq!(f.copy.append_changes().unwrap().1, Some(3));
     assert!(f.copy.blob_source(&Hash::of(b"1")).unwrap().is_some());
-    assert!(!f.copy.rewrite_value(1).unwrap());
+    let before = changes(&f, 1);
+    assert_eq!(lacking(&f), [0u64; 0]);
+    assert_eq!(changes(&f, 1), before);
+}
+
+/// Mends what can be mended and gives the numbers of the rest.
+fn lacking(f: &Folder) -> Vec<u64> {
+    f.copy.mend_values(&BTreeSet::new()).unwrap()
+}
+
+/// The content that a value entry gives a path.
+fn given(f: &Folder, number: u64, name: &str) -> Option<Hash> {
+    let list = changes(f, number);
+    list.iter().find(|change| change.path == path(name)).and_then(|change| change.after.blob()).map(|(_, hash)| hash)
 }
 
 #[test]
-fn a_value_whose_content_went_before_it_was_shipped_takes_the_new_one() {
+fn a_value_that_was_sent_stays_as_it_is_until_the_answer_tells_that_it_is_not_held() {
     let f = folder();
     f.write("a", "1");
     f.copy.append_changes().unwrap();
     f.copy.mark_sent(&[1]).unwrap();
     f.write("a", "2 and more");
     assert!(f.copy.blob_source(&Hash::of(b"1")).unwrap().is_none());
-    assert!(f.copy.rewrite_value(1).unwrap());
-    assert!(matches!(&changes(&f, 1)[0].after, After::File { hash, .. } if *hash == Hash::of(b"2 and more")));
+    assert_eq!(lacking(&f), [1]);
+    assert_eq!(given(&f, 1, "a"), Some(Hash::of(b"1")));
+    assert_eq!(given(&f, 2, "a"), Some(Hash::of(b"2 and more")));
+    let needs = Answer { needs: Some(vec![Need::Blob { hash: Hash::of(b"1") }]), ..Answer::new(1, Status::Needs) };
+    f.copy.mark_answer(1, &needs, Traffic::default()).unwrap();
+    assert_eq!(lacking(&f), [0u64; 0]);
+    assert_eq!(given(&f, 1, "a"), Some(Hash::of(b"2 and more")));
+    assert_eq!(changes(&f, 2), []);
+    // Sent again without an answer: held, for all that is known.
+    f.copy.mark_sent(&[1]).unwrap();
+    f.write("a", "3");
+    assert_eq!(lacking(&f), [1]);
+}
+
+/// Entry 1 gives `in` and `gone`; a run needs `in`, so that entry 1 is waited for and takes nothing more in.
+fn waited_for() -> Folder {
+    let f = folder();
+    f.write("in", "1");
+    f.write("gone", "2");
+    f.copy.append_changes().unwrap();
+    f.run(&[copy("in", "out")]).unwrap();
+    assert_eq!(f.copy.entry(2).unwrap().waits, [1]);
+    f
+}
+
+#[test]
+fn a_waited_for_value_takes_the_next_state_of_a_path_that_no_run_uses() {
+    let f = waited_for();
+    f.write("gone", "3 and more");
+    f.write("in", "also changed");
+    assert_eq!(lacking(&f), [0u64; 0]);
+    assert_eq!(given(&f, 1, "in"), Some(Hash::of(b"1")), "the run saw this");
+    assert_eq!(given(&f, 1, "gone"), Some(Hash::of(b"3 and more")));
+    assert_eq!(given(&f, 3, "gone"), None);
+    assert_eq!(given(&f, 3, "in"), Some(Hash::of(b"also changed")));
     assert_eq!(f.copy.scan().unwrap().changes, []);
+    // A path that entry 1 made is with the server when entry 1 is.
+    end(&f, 1, Verdict::Shipped);
+    assert!(f.copy.origin(&path("gone")).unwrap().unwrap().synced);
+    assert!(!f.copy.origin(&path("in")).unwrap().unwrap().synced);
+}
+
+#[test]
+fn a_waited_for_value_drops_a_path_that_came_and_went() {
+    let f = waited_for();
+    std::fs::remove_file(f.path.join("gone")).unwrap();
+    assert_eq!(lacking(&f), [0u64; 0]);
+    let paths: Vec<_> = changes(&f, 1).into_iter().map(|change| change.path).collect();
+    assert_eq!(paths, [path("in")]);
+}
+
+#[test]
+fn a_file_that_became_a_folder_is_one_from_the_first_entry_on() {
+    let f = waited_for();
+    std::fs::remove_file(f.path.join("gone")).unwrap();
+    f.write("gone/x", "3");
+    assert_eq!(lacking(&f), [0u64; 0]);
+    assert!(matches!(changes(&f, 1)[0].after, After::Directory { .. }));
+    let below = changes(&f, 3);
+    assert_eq!(below[0].path, path("gone/x"));
+    assert_eq!(below[0].before, Before::Absent { missing: path("gone/x"), above: Kind::Directory });
+}
+
+#[test]
+fn who_uses_the_state_that_moved_to_an_earlier_value_waits_for_that_one() {
+    let f = waited_for();
+    f.write("gone", "3 and more");
+    f.copy.append_changes().unwrap();
+    f.run(&[copy("gone", "later")]).unwrap();
+    assert_eq!(lacking(&f), [0u64; 0]);
+    assert_eq!(given(&f, 1, "gone"), Some(Hash::of(b"3 and more")));
+    assert!(f.copy.entry(4).unwrap().waits.contains(&1));
+    f.write("gone", "4");
+    end(&f, 3, Verdict::Shipped);
+    f.copy.release(3).unwrap();
+    assert!(f.copy.blob_source(&Hash::of(b"3 and more")).unwrap().is_some(), "entry 1 still needs it");
+}
+
+#[test]
+fn the_bytes_of_what_a_run_looked_at_are_kept_until_its_value_is_shipped() {
+    for look in [Call::Stat("f".to_owned()), Call::List(".".to_owned()), Call::Rename("d".to_owned(), "e".to_owned())] {
+        let f = folder();
+        f.write("f", "1");
+        f.write("d/f", "2");
+        f.copy.append_changes().unwrap();
+        f.run(&[look.clone(), write("out", b"x")]).unwrap();
+        let (moved, bytes) = if f.exists("e") { ("e/f", b"2") } else { ("f", b"1") };
+        std::fs::remove_file(f.path.join(moved)).unwrap();
+        assert_eq!(lacking(&f), [0u64; 0], "{look:?}");
+        assert!(f.copy.blob_source(&Hash::of(bytes)).unwrap().is_some(), "{look:?}");
+        assert!(
+            changes(&f, 1).iter().any(|c| c.after.blob().is_some_and(|(_, hash)| hash == Hash::of(bytes))),
+            "{look:?}"
+        );
+    }
 }
 
 #[test]
