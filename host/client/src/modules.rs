@@ -3,6 +3,7 @@
 use crate::ClientError;
 use crate::mounts::{Closure, MountStore};
 use crate::net::{Api, ModuleDescription, MountDescription};
+use opship_engine::ModuleLimits;
 use opship_record::{Hash, TreePath};
 use std::collections::BTreeMap;
 use std::fs;
@@ -241,7 +242,7 @@ impl ModuleBook {
     pub async fn download(&self, api: &mut Api, choice: &ModuleChoice) -> Result<(), ClientError> {
         if self.bytes(&choice.hash)?.is_none() {
             let mut bytes = Vec::new();
-            api.get_blob(&choice.hash, &mut bytes).await?;
+            api.get_blob(&choice.hash, ModuleLimits::default().module_bytes, &mut bytes).await?;
             self.keep(&bytes)?;
         }
         let mut store = self.mounts();
@@ -265,13 +266,13 @@ impl ModuleBook {
 
 async fn download_tree(api: &mut Api, store: &mut MountStore, root: &Hash) -> Result<(), ClientError> {
     api.get_tree(root, store).await?;
-    for (hash, _) in store.closure(root)?.blobs {
+    for (hash, length) in store.closure(root)?.blobs {
         let path = store.blob_path(&hash);
         if path.exists() {
             continue;
         }
         let mut file = store.blob_sink()?;
-        api.get_blob(&hash, file.as_file_mut()).await?;
+        api.get_blob(&hash, length, file.as_file_mut()).await?;
         file.persist(&path).map_err(|e| write_failed(&path, &e.error))?;
     }
     Ok(())

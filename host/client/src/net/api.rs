@@ -14,6 +14,7 @@ use opship_record::tree::{self, NodeStore};
 use opship_record::version::Version;
 use opship_record::{Hash, TreePath, codec};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -24,6 +25,10 @@ const MAX_JSON: usize = 64 << 20;
 const PIECE: usize = 128 << 10;
 /// Most hashes asked about in one request.
 const HASHES_AT_ONCE: usize = 10_000;
+/// Below this length compressing a request is not worth it.
+const COMPRESS_FROM: usize = 1 << 10;
+/// Bytes that the header of a compressed request takes more.
+const ENCODING_HEADER: usize = "content-encoding: zstd\r\n".len();
 /// Compression level of uploads: zstd's fast default.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -129,6 +134,18 @@ impl Api {
         self.transport.send(Method::POST, path, &headers, RequestBody::bytes(body)).await
     }
 
+    /// As [`Api::post_cbor`], compressed as one stream where that makes it smaller. Gives the body's length on the wire too.
+    async fn post_packed(&mut self, path: &str, body: Vec<u8>) -> Result<(Response, u64), ClientError> {
+        let packed = (body.len() > COMPRESS_FROM).then(|| zstd::bulk::compress(&body, ZSTD_LEVEL).ok()).flatten();
+        let Some(packed) = packed.filter(|packed| packed.len() + ENCODING_HEADER < body.len()) else {
+            let length = body.len() as u64;
+            return Ok((self.post_cbor(path, body).await?, length));
+        };
+        let length = packed.len() as u64;
+        let headers = [(header::CONTENT_TYPE, CBOR_SEQUENCE), (header::CONTENT_ENCODING, "zstd")];
+        Ok((self.transport.send(Method::POST, path, &headers, RequestBody::bytes(packed)).await?, length))
+    }
+
     /// Versions and limits of the server.
     ///
     /// # Errors
@@ -155,7 +172,8 @@ impl Api {
     /// Ships a request of entries; the answers come from the reader, one by one.
     pub async fn ship(&mut self, request: Vec<u8>) -> Result<Answers, ClientError> {
         let path = self.path("/entries");
-        Ok(Answers(self.post_cbor(&path, request).await?.body))
+        let (response, sent) = self.post_packed(&path, request).await?;
+        Ok(Answers { body: response.body, sent })
     }
 
     /// Asks again for an entry that was answered with an address, for up to `wait` seconds.
@@ -163,7 +181,7 @@ impl Api {
         let path = format!("{location}?wait={wait}");
         let headers = [(header::ACCEPT, "application/cbor")];
         let response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
-        Answers(response.body).next().await
+        Answers { body: response.body, sent: 0 }.next().await
     }
 
     /// How the server knows keys.
@@ -218,25 +236,35 @@ impl Api {
         response.body.all(MAX_JSON).await.map(|_| ())
     }
 
-    /// Downloads a blob into `sink`; gives its length. The bytes are verified: a sink that got others must be dropped.
-    pub async fn get_blob(&mut self, hash: &Hash, sink: &mut (impl Write + Send)) -> Result<u64, ClientError> {
+    /// Uploads small blobs, each at most 64 KiB, in one request; they and 5 bytes for each must fit into one.
+    pub async fn put_blobs(&mut self, blobs: &[Vec<u8>]) -> Result<(), ClientError> {
+        let path = self.path("/blobs:put");
+        let mut body = Vec::new();
+        for blob in blobs {
+            body.extend(codec::encode(&<&minicbor::bytes::ByteSlice>::from(blob.as_slice())));
+        }
+        let (mut response, _) = self.post_packed(&path, body).await?;
+        response.body.all(MAX_JSON).await.map(|_| ())
+    }
+
+    /// Downloads a blob of at most `longest` bytes into `sink`; gives its length. The bytes are verified: a sink that got
+    /// others must be dropped.
+    pub async fn get_blob(
+        &mut self,
+        hash: &Hash,
+        longest: u64,
+        sink: &mut (impl Write + Send),
+    ) -> Result<u64, ClientError> {
         let path = self.path(&format!("/blobs/{hash}"));
         let headers = [(header::ACCEPT_ENCODING, "zstd")];
         let mut response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
-        let compressed = response.headers.get(header::CONTENT_ENCODING).is_some_and(|v| v == "zstd");
         let mut verified = Verified { sink, hasher: opship_record::Hasher::new(), length: 0 };
-        let write_failed =
-            |error: std::io::Error| ClientError::Write { path: hash.to_string(), detail: error.to_string() };
-        if compressed {
-            let mut decoder = zstd::stream::write::Decoder::new(&mut verified).map_err(write_failed)?;
-            decoder.window_log_max(WINDOW_LOG_MAX).map_err(write_failed)?;
-            while let Some(piece) = response.body.piece().await? {
-                decoder.write_all(&piece).map_err(write_failed)?;
-            }
-            decoder.flush().map_err(write_failed)?;
-        } else {
-            while let Some(piece) = response.body.piece().await? {
-                verified.write_all(&piece).map_err(write_failed)?;
+        while let Some(piece) = response.body.piece().await? {
+            verified
+                .write_all(&piece)
+                .map_err(|error| ClientError::Write { path: hash.to_string(), detail: error.to_string() })?;
+            if verified.length > longest {
+                return Err(ClientError::Protocol { detail: format!("the server sent more than blob {hash} holds") });
             }
         }
         if verified.hasher.finish() != *hash {
@@ -248,11 +276,14 @@ impl Api {
     /// Downloads small blobs in one request; those that were left out must be fetched one by one.
     pub async fn fetch_blobs(&mut self, hashes: &[Hash]) -> Result<Vec<(Hash, Vec<u8>)>, ClientError> {
         let path = self.path("/blobs:fetch");
-        let mut response = self.post_cbor(&path, codec::encode(&hashes)).await?;
+        let headers = [(header::CONTENT_TYPE, CBOR_SEQUENCE), (header::ACCEPT_ENCODING, "zstd")];
+        let body = RequestBody::bytes(codec::encode(&hashes));
+        let mut response = self.transport.send(Method::POST, &path, &headers, body).await?;
+        let mut awaited: BTreeSet<&Hash> = hashes.iter().collect();
         let mut found = Vec::new();
         while let Some(item) = response.body.item().await? {
             let (hash, bytes): (Hash, minicbor::bytes::ByteVec) = decode(&item)?;
-            if Hash::of(&bytes) != hash {
+            if Hash::of(&bytes) != hash || !awaited.remove(&hash) {
                 return Err(ClientError::Protocol { detail: format!("the server sent other bytes than blob {hash}") });
             }
             found.push((hash, bytes.into()));
@@ -267,7 +298,7 @@ impl Api {
         for node in nodes {
             body.extend(codec::encode(&minicbor::bytes::ByteVec::from(node.clone())));
         }
-        self.post_cbor(&path, body).await?.body.all(MAX_JSON).await.map(|_| ())
+        self.post_packed(&path, body).await?.0.body.all(MAX_JSON).await.map(|_| ())
     }
 
     /// Downloads the nodes of a mount's tree into a store.
@@ -333,7 +364,8 @@ impl Api {
     /// What differs between version `from` and the head: first the head, then each path with what it is now.
     pub async fn changes(&mut self, from: u64) -> Result<(Version, Changes), ClientError> {
         let path = self.path(&format!("/changes?from={from}"));
-        let mut response = self.transport.send(Method::GET, &path, &[], RequestBody::bytes("")).await?;
+        let headers = [(header::ACCEPT_ENCODING, "zstd")];
+        let mut response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
         let item = response.body.item().await?;
         let version = item.ok_or(ClientError::Protocol { detail: "the server sent no version".to_owned() })?;
         let version = Version::decode(&version).map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
@@ -341,20 +373,25 @@ impl Api {
     }
 }
 
-/// Largest zstd window taken: 32 MiB.
-const WINDOW_LOG_MAX: u32 = 25;
-
 /// The answers to a request, in the order in which they come.
 #[derive(Debug)]
-pub struct Answers(BodyReader);
+pub struct Answers {
+    body: BodyReader,
+    sent: u64,
+}
 
 impl Answers {
+    /// Bytes that the body of the request took on the wire.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// The next answer, `None` when all are there.
     ///
     /// # Errors
     /// [`ClientError::Connection`] if the connection broke; entries without an answer are sent again.
     pub async fn next(&mut self) -> Result<Option<Answer>, ClientError> {
-        let Some(item) = self.0.item().await? else { return Ok(None) };
+        let Some(item) = self.body.item().await? else { return Ok(None) };
         let answer = Answer::decode_next(&mut item.as_ref());
         answer.map(Some).map_err(|error| ClientError::Protocol { detail: error.to_string() })
     }

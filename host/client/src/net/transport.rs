@@ -105,17 +105,21 @@ impl Transport {
             _ => None,
         };
         let request = self.request(&method, path, headers, body)?;
-        let response = match (self.connected().await?.send_request(request).await, again) {
-            (Ok(response), _) => response,
-            (Err(_), Some(body)) => {
+        let response = match self.connected().await?.try_send_request(request).await {
+            Ok(response) => response,
+            Err(mut failed) => {
                 self.sender = None;
-                let request = self.request(&method, path, headers, body)?;
+                // One that was not begun comes back whole, whatever its body.
+                let request = match (failed.take_message(), again) {
+                    (Some(request), _) => request,
+                    (None, Some(body)) => self.request(&method, path, headers, body)?,
+                    (None, None) => return Err(broken(failed.into_error())),
+                };
                 self.connected().await?.send_request(request).await.map_err(broken)?
             }
-            (Err(error), None) => return Err(broken(error)),
         };
         let (head, body) = response.into_parts();
-        let mut body = BodyReader::new(body);
+        let mut body = BodyReader::new(&head.headers, body)?;
         if head.status.is_success() {
             return Ok(Response { status: head.status, headers: head.headers, body });
         }

@@ -27,7 +27,7 @@ impl Sync<'_> {
         let (base, _) = self.copy.base()?;
         if let Some(version) = self.own_versions_only(base)? {
             report.version = version;
-            return Ok(self.apply_deferred(report).await?);
+            return self.apply_deferred(report).await;
         }
         let (head, mut changes) = self.api.changes(base).await?;
         let mut wanted = Vec::new();
@@ -120,13 +120,13 @@ impl Sync<'_> {
                 files.insert(hash, file);
             }
         }
-        for hash in wanted.keys() {
+        for (hash, length) in &wanted {
             if files.contains_key(hash) {
                 continue;
             }
             self.progress.step("downloading files", files.len() as u64, total);
             let mut file = new_file()?;
-            self.api.get_blob(hash, file.as_file_mut() as &mut File).await?;
+            self.api.get_blob(hash, *length, file.as_file_mut() as &mut File).await?;
             files.insert(*hash, file);
         }
         Ok(files)
