@@ -4,16 +4,26 @@ use super::Sync;
 use crate::ClientError;
 use crate::log::LogEntry;
 use opship_record::answer::Need;
+use opship_record::effect::Change;
 use opship_record::entry::{BodyKind, Part, PartKind};
-use opship_record::limits::MAX_INLINE_PART;
+use opship_record::limits::{MAX_INLINE_PART, MAX_PARTS};
 use opship_record::{Hash, codec, effect, observation};
 use opship_world::FileContent;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::sync::Arc;
 
-/// Most bytes of contents inside one entry's request; the rest is uploaded, compressed.
-const MAX_INLINE_CONTENTS: u64 = 16 << 10;
+/// Bytes of small contents in one request.
+const SMALL_BYTES: usize = 8 << 20;
+/// Small contents that go with one entry: with its lists they are fewer parts than an entry may have.
+const SMALL_PARTS: usize = MAX_PARTS - 8;
+/// With this many bytes of contents the server is first asked which of them it has.
+const ASK_FROM: u64 = 32 << 10;
+/// A content below this length is sent unasked: asking takes twice its hash, which does not compress.
+const ASK_EACH: u64 = 1 << 10;
+
+/// A content's hash and length.
+type Content = (Hash, u64);
 
 /// Reads a content from its start to its end.
 struct ContentReader {
@@ -30,30 +40,59 @@ impl Read for ContentReader {
 }
 
 impl Sync<'_> {
-    /// The parts that a first request carries: of a value its list and its small contents, of an operation nothing.
-    pub(super) async fn first_parts(&mut self, entry: &LogEntry) -> Result<Vec<Part>, ClientError> {
+    /// The parts that go with an entry at first into a request of `length` bytes so far: of a value its list and its small
+    /// contents, of an operation nothing. What has no room there is uploaded.
+    ///
+    /// An entry that the server may hold already goes again as it is, also where contents are gone: if the server lacks
+    /// them, it says so, and then the entry may be changed.
+    pub(super) async fn first_parts(&mut self, entry: &LogEntry, length: usize) -> Result<Vec<Part>, ClientError> {
         if entry.kind == BodyKind::Operation {
             return Ok(Vec::new());
         }
         let changes = self.copy.lists(entry.number)?.changes;
         let mut parts = vec![self.list_part(PartKind::Changes, effect::encode_list(&changes)).await?];
-        let blobs: BTreeSet<(Hash, u64)> = changes.iter().filter_map(|c| c.after.blob()).map(|(l, h)| (h, l)).collect();
-        let mut unknown = Vec::new();
-        for (hash, length) in blobs {
-            // What an operation makes, the server gets by replaying it.
-            if !self.copy.is_produced(&hash)? && !self.copy.is_with_server(&hash)? {
+        let unknown = self.not_with_server(entry, &changes)?;
+        let contents = self.lacking(unknown).await?;
+        let (mut inside, mut ahead, mut room) = (Vec::new(), Vec::new(), SMALL_BYTES.saturating_sub(length));
+        for (hash, bytes) in contents {
+            match usize::try_from(bytes) {
+                Ok(bytes) if bytes <= MAX_INLINE_PART && bytes <= room && inside.len() < SMALL_PARTS => {
+                    room -= bytes;
+                    inside.push((hash, bytes));
+                }
+                _ => ahead.push((hash, bytes)),
+            }
+        }
+        self.upload(&ahead).await?;
+        for (hash, bytes) in inside {
+            parts.push(Part::inline(PartKind::Blob, self.small_content(&hash, bytes)?));
+        }
+        Ok(parts)
+    }
+
+    /// The contents that changes write, but for those that the server is known to have or makes by replaying; in the
+    /// order of paths, so that what is alike stands together and compresses well.
+    fn not_with_server(&self, entry: &LogEntry, changes: &[Change]) -> Result<Vec<Content>, ClientError> {
+        let (mut unknown, mut seen) = (Vec::new(), BTreeSet::new());
+        for (length, hash) in changes.iter().filter_map(|change| change.after.blob()) {
+            let is_there = self.copy.is_produced(&hash)? || self.copy.is_with_server(&hash)?;
+            let is_gone = entry.sent && self.copy.blob_source(&hash)?.is_none();
+            if !is_there && !is_gone && seen.insert(hash) {
                 unknown.push((hash, length));
             }
         }
-        if unknown.iter().map(|(_, length)| length).sum::<u64>() <= MAX_INLINE_CONTENTS {
-            for (hash, _) in unknown {
-                parts.push(self.content_part(&hash)?);
-            }
-        } else {
-            let hashes: Vec<Hash> = unknown.into_iter().map(|(hash, _)| hash).collect();
-            self.upload(&hashes).await?;
+        Ok(unknown)
+    }
+
+    /// Those of the contents that the server does not have, as far as asking can pay.
+    async fn lacking(&mut self, contents: Vec<Content>) -> Result<Vec<Content>, ClientError> {
+        let asked = |(_, length): &&Content| *length >= ASK_EACH;
+        let hashes: Vec<Hash> = contents.iter().filter(asked).map(|(hash, _)| *hash).collect();
+        if hashes.is_empty() || contents.iter().map(|(_, length)| length).sum::<u64>() <= ASK_FROM {
+            return Ok(contents);
         }
-        Ok(parts)
+        let missing: BTreeSet<Hash> = self.api.missing_blobs(&hashes).await?.into_iter().collect();
+        Ok(contents.into_iter().filter(|content| !asked(&content) || missing.contains(&content.0)).collect())
     }
 
     /// The lists of an entry, as an answer asked for them.
@@ -70,16 +109,20 @@ impl Sync<'_> {
 
     /// Uploads what an answer asked for, but for lists, which go with the entry itself.
     pub(super) async fn satisfy(&mut self, entry: &LogEntry, needs: &[Need]) -> Result<(), ClientError> {
+        let changes = self.copy.lists(entry.number)?.changes;
+        let lengths: BTreeMap<Hash, u64> =
+            changes.iter().filter_map(|c| c.after.blob()).map(|(length, hash)| (hash, length)).collect();
         let mut blobs = Vec::new();
         for need in needs {
             match need {
                 Need::Lists => {}
-                Need::Blob { hash } => blobs.push(*hash),
+                // One that no change names (standard input) counts as large: it is read to its end.
+                Need::Blob { hash } => blobs.push((*hash, lengths.get(hash).copied().unwrap_or(u64::MAX))),
                 Need::Module { hash } => self.book.upload_module(&mut self.api, hash).await?,
                 Need::Tree { hash } => self.book.upload_tree(&mut self.api, hash).await?,
                 Need::Values => {
-                    let changes = self.copy.lists(entry.number)?.changes;
-                    blobs.extend(changes.iter().filter_map(|change| change.after.blob()).map(|(_, hash)| hash));
+                    let all = lengths.iter().map(|(hash, length)| (*hash, *length)).collect();
+                    blobs.extend(self.lacking(all).await?);
                 }
             }
         }
@@ -96,13 +139,16 @@ impl Sync<'_> {
         Ok(Part { kind, hash, bytes: None })
     }
 
-    fn content_part(&self, hash: &Hash) -> Result<Part, ClientError> {
+    /// The bytes of a content of this length.
+    fn small_content(&self, hash: &Hash, length: usize) -> Result<Vec<u8>, ClientError> {
         let mut bytes = Vec::new();
-        self.reader(hash)?.read_to_end(&mut bytes).map_err(ClientError::io("reading a content to ship"))?;
+        // One byte more shows a file that has grown.
+        let mut reader = self.reader(hash)?.take(length as u64 + 1);
+        reader.read_to_end(&mut bytes).map_err(ClientError::io("reading a content to ship"))?;
         if Hash::of(&bytes) != *hash {
             return Err(changed_meanwhile(hash));
         }
-        Ok(Part::inline(PartKind::Blob, bytes))
+        Ok(bytes)
     }
 
     fn reader(&self, hash: &Hash) -> Result<ContentReader, ClientError> {
@@ -110,21 +156,42 @@ impl Sync<'_> {
         Ok(ContentReader { content, offset: 0 })
     }
 
-    /// Uploads the blobs that the workspace lacks.
-    async fn upload(&mut self, hashes: &[Hash]) -> Result<(), ClientError> {
-        if hashes.is_empty() {
-            return Ok(());
+    /// Uploads contents, small ones many at once.
+    async fn upload(&mut self, contents: &[Content]) -> Result<(), ClientError> {
+        let (small, large): (Vec<Content>, Vec<Content>) =
+            contents.iter().partition(|(_, length)| *length <= MAX_INLINE_PART as u64);
+        let (mut done, total) = (0, contents.len() as u64);
+        let mut small = small.into_iter().peekable();
+        while small.peek().is_some() {
+            self.progress.step("uploading files", done, total);
+            let blobs = self.next_group(&mut small)?;
+            self.api.put_blobs(&blobs).await?;
+            done += blobs.len() as u64;
         }
-        let missing = self.api.missing_blobs(hashes).await?;
-        for (done, hash) in missing.iter().enumerate() {
-            self.progress.step("uploading files", done as u64, missing.len() as u64);
-            let reader = self.reader(hash)?;
-            self.api.put_blob(hash, reader).await.map_err(|error| match error {
-                ClientError::Problem { kind, .. } if kind == "hash-mismatch" => changed_meanwhile(hash),
+        for (hash, _) in large {
+            self.progress.step("uploading files", done, total);
+            let reader = self.reader(&hash)?;
+            self.api.put_blob(&hash, reader).await.map_err(|error| match error {
+                ClientError::Problem { kind, .. } if kind == "hash-mismatch" => changed_meanwhile(&hash),
                 error => error,
             })?;
+            done += 1;
         }
         Ok(())
+    }
+
+    /// The bytes of as many small contents as go into one request.
+    fn next_group(&self, contents: &mut impl Iterator<Item = Content>) -> Result<Vec<Vec<u8>>, ClientError> {
+        let (mut blobs, mut bytes) = (Vec::new(), 0);
+        while bytes < SMALL_BYTES
+            && let Some((hash, length)) = contents.next()
+        {
+            let length = usize::try_from(length).unwrap_or(MAX_INLINE_PART);
+            // A byte string's head counts too, or there would be no bound for empty contents.
+            bytes += length + 5;
+            blobs.push(self.small_content(&hash, length)?);
+        }
+        Ok(blobs)
     }
 }
 

@@ -5,6 +5,7 @@ use super::{Sync, value_cost};
 use crate::ClientError;
 use crate::log::{LogEntry, Traffic};
 use crate::net::HeldState;
+use opship_record::Hash;
 use opship_record::answer::{Answer, Need, Status, Verdict};
 use opship_record::entry::{Body, BodyKind, Entry, Part};
 use opship_record::limits::MAX_REQUEST;
@@ -27,8 +28,19 @@ struct Progress {
     tries: BTreeMap<u64, u32>,
     /// Entries whose lists were asked for.
     lists: BTreeSet<u64>,
+    /// Bodies that the server asked something for, by their plain hash: it keeps what came with them.
+    asked: BTreeSet<Hash>,
     /// Entries that this sync leaves alone from here on.
     left: BTreeSet<u64>,
+    /// Entries with something that is not here as the entry names it.
+    lacking: BTreeMap<u64, ClientError>,
+}
+
+/// One request, with what each entry in it took to prepare, and the bytes that it takes of the request.
+#[derive(Default)]
+struct Request {
+    bytes: Vec<u8>,
+    entries: Vec<(LogEntry, Traffic, u64)>,
 }
 
 impl Sync<'_> {
@@ -40,14 +52,58 @@ impl Sync<'_> {
             if batch.is_empty() {
                 return Ok(());
             }
-            match self.ship_batch(&batch, &mut progress, report).await {
-                // A file changed under a value entry: the scan rewrites it, then it is ready again.
-                Err(ClientError::Changed { .. }) if batch.iter().all(|e| try_again(&mut progress, e.number)) => {
-                    self.copy.append_changes()?;
-                }
-                result => result?,
+            self.ship_batch(batch, &mut progress, report).await?;
+            self.mend(&mut progress, report)?;
+        }
+    }
+
+    /// Files changed under entries that were to be shipped: value entries take the new states, then they are ready again.
+    /// What cannot be mended is told and left, and the other entries go on.
+    fn mend(&self, progress: &mut Progress, report: &mut SyncReport) -> Result<(), ClientError> {
+        let lacking = std::mem::take(&mut progress.lacking);
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let asked = lacking.keys().copied().collect();
+        let still = self.copy.mend_values(&asked)?;
+        for (number, error) in lacking {
+            let entry = self.copy.entry(number)?;
+            // A value that the server may hold goes again as it is: the answer tells whether it may be changed.
+            let lost = still.contains(&number) && !entry.sent;
+            if !lost && try_again(progress, number) {
+                continue;
+            }
+            progress.left.insert(number);
+            let answer =
+                Answer { detail: Some(self.lost(&entry, &error)?), ..Answer::new(entry.sequence, Status::Failed) };
+            self.report(&entry, &answer, progress, report)?;
+        }
+        Ok(())
+    }
+
+    /// What is to be done about an entry whose contents are not here.
+    fn lost(&self, entry: &LogEntry, error: &ClientError) -> Result<String, ClientError> {
+        let mut paths = Vec::new();
+        for change in self.copy.lists(entry.number)?.changes {
+            if let Some((_, hash)) = change.after.blob()
+                && self.copy.blob_source(&hash)?.is_none()
+            {
+                paths.push(format!("'{}'", change.path));
             }
         }
+        let is_read = matches!(error, ClientError::Read { .. });
+        let paths = paths.join(", ");
+        Ok(match entry.kind {
+            _ if is_read || paths.is_empty() => error.to_string(),
+            BodyKind::Operation => format!(
+                "the server wants the bytes that it wrote to {paths}, and they were overwritten here before they were \
+                 shipped; put these bytes back, by running the command again, and sync"
+            ),
+            BodyKind::Value => format!(
+                "{paths} changed before it was shipped and cannot be taken up as it is now; make it readable, or let \
+                 the program that writes it finish, then sync again"
+            ),
+        })
     }
 
     /// Ready entries, small ones first, each behind those in the batch that it waits for.
@@ -81,47 +137,83 @@ impl Sync<'_> {
 
     async fn ship_batch(
         &mut self,
-        batch: &[LogEntry],
+        batch: Vec<LogEntry>,
         progress: &mut Progress,
         report: &mut SyncReport,
     ) -> Result<(), ClientError> {
-        let counter = self.api.counter();
-        let mut request = Vec::new();
-        let mut own = Vec::new();
-        for entry in batch {
-            progress.started.entry(entry.number).or_insert_with(Instant::now);
-            let (before, start) = (counter.count(), request.len());
-            let mut parts = self.first_parts(entry).await?;
-            if progress.lists.contains(&entry.number) {
-                parts = merge(parts, self.list_parts(entry).await?);
-            }
-            self.encode(entry, parts)?.encode_into(&mut request);
-            let mut traffic = counter.count().since(before);
-            traffic.sent += (request.len() - start) as u64;
-            own.push(traffic);
+        let Request { bytes, entries } = self.request(batch, progress).await?;
+        if entries.is_empty() {
+            return Ok(());
         }
-        self.copy.mark_sent(&batch.iter().map(|entry| entry.number).collect::<Vec<_>>())?;
-        let (before, length) = (counter.count(), request.len() as u64);
-        let answers = self.collect_answers(batch, request).await?;
+        self.copy.mark_sent(&entries.iter().map(|(entry, ..)| entry.number).collect::<Vec<_>>())?;
+        let counter = self.api.counter();
+        let (before, length) = (counter.count(), bytes.len() as u64);
+        let (answers, sent) = self.collect_answers(&entries, bytes).await?;
         let mut overhead = counter.count().since(before);
-        overhead.sent = overhead.sent.saturating_sub(length);
-        let overhead = share(overhead, batch.len() as u64);
-        for ((entry, mut traffic), answer) in batch.iter().zip(own).zip(answers) {
+        overhead.sent = overhead.sent.saturating_sub(sent);
+        let overhead = share(overhead, entries.len() as u64);
+        for ((entry, mut traffic, bytes), answer) in entries.into_iter().zip(answers) {
             traffic += overhead;
+            traffic.sent += on_the_wire(bytes, sent, length);
             match answer {
-                Some(answer) => self.take(entry, answer, traffic, progress, report).await?,
+                Some(answer) => self.take(&entry, answer, traffic, progress, report).await?,
                 None => drop(try_again(progress, entry.number)),
             }
         }
         Ok(())
     }
 
-    /// Sends a request and gives the answer to each entry of the batch.
+    /// The request of a batch. An entry that lacks a content is left out, and so is what waits for it.
+    async fn request(&mut self, batch: Vec<LogEntry>, progress: &mut Progress) -> Result<Request, ClientError> {
+        let counter = self.api.counter();
+        let (mut request, mut out) = (Request::default(), BTreeSet::new());
+        for entry in batch {
+            // Contents and lists may make a request much larger than its entries: the rest goes into the next one.
+            if request.bytes.len() >= REQUEST_BYTES {
+                break;
+            }
+            if entry.waits.iter().any(|wait| out.contains(wait)) {
+                out.insert(entry.sequence);
+                continue;
+            }
+            progress.started.entry(entry.number).or_insert_with(Instant::now);
+            let (before, start) = (counter.count(), request.bytes.len());
+            let parts = match self.parts_of(&entry, progress, start).await {
+                Err(error) if concerns_entry(&error) => {
+                    out.insert(entry.sequence);
+                    progress.lacking.insert(entry.number, error);
+                    continue;
+                }
+                parts => parts?,
+            };
+            self.encode(&entry, parts)?.encode_into(&mut request.bytes);
+            let bytes = (request.bytes.len() - start) as u64;
+            request.entries.push((entry, counter.count().since(before), bytes));
+        }
+        Ok(request)
+    }
+
+    /// The parts that go with an entry into a request of `length` bytes so far.
+    async fn parts_of(
+        &mut self,
+        entry: &LogEntry,
+        progress: &Progress,
+        length: usize,
+    ) -> Result<Vec<Part>, ClientError> {
+        let again = progress.asked.contains(&Hash::of(&entry.body));
+        let first = if again { Vec::new() } else { self.first_parts(entry, length).await? };
+        if progress.lists.contains(&entry.number) || again && entry.kind == BodyKind::Value {
+            return Ok(merge(first, self.list_parts(entry).await?));
+        }
+        Ok(first)
+    }
+
+    /// Sends a request; gives the answer to each of its entries, and the bytes that its body took on the wire.
     async fn collect_answers(
         &mut self,
-        batch: &[LogEntry],
+        batch: &[(LogEntry, Traffic, u64)],
         request: Vec<u8>,
-    ) -> Result<Vec<Option<Answer>>, ClientError> {
+    ) -> Result<(Vec<Option<Answer>>, u64), ClientError> {
         let mut by_sequence = BTreeMap::new();
         let mut answers = self.api.ship(request).await?;
         while let Some(answer) = answers.next().await? {
@@ -132,7 +224,8 @@ impl Sync<'_> {
             self.progress.step("shipping entries", by_sequence.len() as u64 + 1, batch.len() as u64);
             by_sequence.insert(answer.sequence, answer);
         }
-        Ok(batch.iter().map(|entry| by_sequence.remove(&entry.sequence)).collect())
+        let in_order = batch.iter().map(|(entry, ..)| by_sequence.remove(&entry.sequence)).collect();
+        Ok((in_order, answers.sent()))
     }
 
     fn encode(&self, entry: &LogEntry, parts: Vec<Part>) -> Result<Entry, ClientError> {
@@ -163,6 +256,7 @@ impl Sync<'_> {
             Status::Ended | Status::Accepted => {}
             Status::Parked if self.waits_for_unended(&answer)? => {
                 // It came before one that the server still wants something for; that one goes first.
+                self.copy.mark_not_held(entry.number)?;
                 try_again(progress, entry.number);
                 return Ok(());
             }
@@ -172,7 +266,13 @@ impl Sync<'_> {
                 if needs.iter().any(|need| matches!(need, Need::Lists | Need::Values)) {
                     progress.lists.insert(entry.number);
                 }
-                self.satisfy(entry, &needs).await?;
+                match self.satisfy(entry, &needs).await {
+                    Err(error) if concerns_entry(&error) => drop(progress.lacking.insert(entry.number, error)),
+                    result => {
+                        result?;
+                        progress.asked.insert(Hash::of(&entry.body));
+                    }
+                }
                 try_again(progress, entry.number);
             }
             Status::Failed => drop(try_again(progress, entry.number)),
@@ -251,8 +351,13 @@ impl Sync<'_> {
 fn changes_something(entry: &LogEntry) -> Result<bool, ClientError> {
     Ok(match Body::decode(entry.kind, &entry.body)? {
         Body::Operation(record) => record.content.is_some(),
-        Body::Value(_) => true,
+        Body::Value(value) => value.count > 0,
     })
+}
+
+/// Is this the trouble of one entry, so that others can go on?
+fn concerns_entry(error: &ClientError) -> bool {
+    matches!(error, ClientError::Changed { .. } | ClientError::Read { .. })
 }
 
 /// Counts a try; `false`, and left alone from now on, after too many.
@@ -282,4 +387,10 @@ fn size(entry: &LogEntry) -> u64 {
 /// An entry's share of what a request takes besides the entries themselves.
 fn share(traffic: Traffic, entries: u64) -> Traffic {
     Traffic { sent: traffic.sent.div_ceil(entries.max(1)), received: traffic.received.div_ceil(entries.max(1)) }
+}
+
+/// An entry's share of a request's body, `sent` bytes on the wire and `length` before it was compressed.
+fn on_the_wire(bytes: u64, sent: u64, length: u64) -> u64 {
+    let share = (u128::from(bytes) * u128::from(sent)).div_ceil(u128::from(length.max(1)));
+    u64::try_from(share).unwrap_or(bytes)
 }
