@@ -164,7 +164,9 @@ pub(super) fn respond(state: &Shared, content: Content, headers: &HeaderMap, may
     };
     set(&mut response, header::ETAG, &tag);
     set(&mut response, header::ACCEPT_RANGES, "bytes");
-    set(&mut response, header::VARY, "accept-encoding");
+    if may_compress {
+        set(&mut response, header::VARY, "accept-encoding");
+    }
     set(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(&mut response, header::CONTENT_TYPE, "application/octet-stream");
     if text(header::IF_NONE_MATCH).is_some_and(|have| have.split(',').any(|t| t.trim() == tag || t.trim() == "*")) {
