@@ -124,10 +124,10 @@ fn whatever_was_done_without_the_server_is_shipped_in_the_end() {
 fn what_an_operation_waits_for_goes_also_when_another_file_of_it_is_gone() {
     let place = Place::new();
     let server = Server::start(&place);
-    let write = |name| Step::Write { name, text: 1, large: true };
+    let write = |name, text| Step::Write { name, text, large: true };
     let steps = [
-        write("a"),
-        write("d/a"),
+        write("a", 1),
+        write("d/a", 2),
         Step::FailedSync,
         Step::Sort { from: "a", to: "sorted" },
         Step::Remove("d/a"),
@@ -135,6 +135,33 @@ fn what_an_operation_waits_for_goes_also_when_another_file_of_it_is_gone() {
         Step::Write { name: "d/b", text: 2, large: false },
     ];
     ends_in_sync(&place, &server, "main", &steps);
+}
+
+#[test]
+fn an_entry_whose_answer_was_lost_goes_again_as_it_was_although_its_file_changed() {
+    for point in ["server-received", "server-committed"] {
+        let place = Place::new();
+        let server = Server::start(&place);
+        let here = place.init(&server, "here", "main");
+        let address = server.authority();
+        assert!(server.stop().success());
+        let again = |point: &str| {
+            Server::start_with(&place, "data", |command| {
+                command.args(["--listen", &address]).env("OPSHIP_FAILPOINT", point)
+            })
+        };
+        let mut server = again(point);
+        fs::write(here.join("file"), text(1, true)).unwrap();
+        let cut = place.run(&here, ["sync"]);
+        assert_eq!(cut.code, Some(125), "{cut}");
+        assert_eq!(server.wait().code(), None, "the server was not killed at {point}");
+        fs::write(here.join("file"), text(2, true)).unwrap();
+        let server = again("");
+        assert_eq!(place.json(&here, ["sync"])["waiting"], 0, "{point}");
+        assert_eq!(verdicts(&place, &here), ["shipped", "shipped"], "{point}");
+        place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+        assert_same_tree(&here, &place.path("there"));
+    }
 }
 
 #[test]
@@ -146,9 +173,9 @@ fn outputs_that_were_overwritten_before_the_server_asked_for_them_stop_nothing_e
     place.ok(&here, ["run", "sort", "--", "-o", "sorted", "a"]);
     fs::write(here.join("sorted"), "written over\n").unwrap();
     fs::write(here.join("other"), "goes on\n").unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
-    assert_eq!(fs::read_to_string(there.join("other")).unwrap(), "goes on\n");
+    let report = place.json(&here, ["sync"]);
+    assert_eq!(report["waiting"], 0, "{report:#}");
     assert_eq!(fs::read_to_string(here.join("sorted")).unwrap(), "written over\n");
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    assert_same_tree(&here, &place.path("there"));
 }
