@@ -35,12 +35,18 @@ pub(crate) fn repeat<P, T>(
     let mut times = Vec::with_capacity(runs);
     for run in 0..runs {
         let prepared = prepare(run)?;
-        let start = Instant::now();
-        let result = work(prepared)?;
-        times.push(start.elapsed());
-        drop(result);
+        times.push(timed(|| work(prepared))?);
     }
     Ok(Times::new(times))
+}
+
+/// Measures `work`, without dropping what it gives.
+pub(crate) fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<Duration> {
+    let start = Instant::now();
+    let result = work()?;
+    let time = start.elapsed();
+    drop(result);
+    Ok(time)
 }
 
 #[cfg(test)]

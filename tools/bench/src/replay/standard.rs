@@ -4,23 +4,25 @@ use crate::error::{BenchError, Result};
 use crate::place::{Place, succeed};
 use crate::recorder::{Call, Module, Recorder};
 use crate::report::{Cell, Report, Table};
-use crate::stats::repeat;
+use crate::stats::{Times, repeat, timed};
 use crate::text;
 use opship_engine::LoadedFrom;
 use opship_record::TreePath;
 use opship_world::{MemoryTree, Outcome};
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of the text.
 const TEXT_BYTES: usize = 8 << 20;
 /// How often the repository's tree stands in the tree that tar packs.
 const COPIES: usize = 4;
 /// Runs that a median is of.
-const RUNS: usize = 7;
+const RUNS: usize = 11;
 /// Runs with compiling, which takes long.
 const COLD_RUNS: usize = 3;
 
@@ -109,7 +111,6 @@ impl Operation {
     fn measure(&self, place: &Place, folder: &Path, input: &Input) -> Result<[f64; 4]> {
         let module = Module::guest(place, self.name)?;
         let call = Call { arguments: self.arguments, stdout: None, number: 0 };
-        let native = self.native(place, folder)?;
         let start_with = |cache: String, wanted: LoadedFrom| {
             let mut recorder = Recorder::new(place, place.path(&cache))?;
             let from = recorder.load(&module)?;
@@ -120,26 +121,29 @@ impl Operation {
         };
         let cache = |run: usize| Ok(format!("cache-{}-{run}", self.name));
         let cold = repeat(COLD_RUNS, cache, |cache| start_with(cache, LoadedFrom::Compiled))?;
-        let disk = repeat(RUNS, |_| cache(0), |cache| start_with(cache, LoadedFrom::Disk))?;
         let mut recorder = Recorder::new(place, place.path(&cache(0)?))?;
         recorder.load(&module)?;
-        let warm = repeat(RUNS, |_| Ok(()), |()| recorder.run(&module, call, &input.tree))?;
+        let (mut native, mut disk, mut warm) = (Vec::new(), Vec::new(), Vec::new());
+        // By turns, so that what else the machine does meets all three.
+        for _ in 0..RUNS {
+            native.push(self.native(place, folder)?);
+            disk.push(timed(|| start_with(cache(0)?, LoadedFrom::Disk))?);
+            warm.push(timed(|| recorder.run(&module, call, &input.tree))?);
+        }
         self.compare(folder, &recorder.run(&module, call, &input.tree)?)?;
-        Ok([native, cold.median(), disk.median(), warm.median()])
+        Ok([Times::new(native).median(), cold.median(), Times::new(disk).median(), Times::new(warm).median()])
     }
 
-    fn native(&self, place: &Place, folder: &Path) -> Result<f64> {
-        let program = place.native(self.name);
+    /// Time of the native program, which makes its output anew.
+    fn native(&self, place: &Place, folder: &Path) -> Result<Duration> {
         let output = folder.join(self.output);
-        let prepare = |run| {
-            if run > 0 {
-                fs::remove_file(&output).map_err(BenchError::io(format!("remove '{}'", output.display())))?;
-            }
-            let mut command = Command::new(&program);
-            command.args(&self.arguments[1..]).current_dir(folder).stdin(Stdio::null());
-            Ok(command)
-        };
-        Ok(repeat(RUNS, prepare, |mut command| succeed(&mut command))?.median())
+        match fs::remove_file(&output) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(BenchError::io("remove an output")(error)),
+            _ => {}
+        }
+        let mut command = Command::new(place.native(self.name));
+        command.args(&self.arguments[1..]).current_dir(folder).stdin(Stdio::null());
+        timed(|| succeed(&mut command))
     }
 
     /// The native program's output and the module's must be the same bytes.
