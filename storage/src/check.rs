@@ -1,6 +1,6 @@
 //! Do the observations and states before of a run hold on a tree? Pure: a node store in, an answer out.
 
-use opship_record::effect::{Before, Change, Origins};
+use opship_record::effect::{After, Before, Change, Origins};
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, Kind, Node};
 use opship_record::observation::{Observation, listing_digest};
 use opship_record::record::Lists;
@@ -26,6 +26,12 @@ pub enum Unmet {
 /// [`TreeError`] from the store.
 pub fn unmet<S: NodeStore>(store: &S, root: &Hash, lists: &Lists) -> Result<Option<Unmet>, TreeError<S::Error>> {
     if let Some(observation) = check_observations(store, root, &lists.observations)? {
+        // Whether a path that it writes was there is no input of a run: another's output stands in its way.
+        let existence = matches!(observation, Observation::Absent { .. } | Observation::Exists { .. });
+        let path = observation.path();
+        if existence && lists.changes.binary_search_by(|change| change.path.cmp(path)).is_ok() {
+            return Ok(Some(Unmet::Before(path.clone())));
+        }
         return Ok(Some(Unmet::Observation(observation.clone())));
     }
     Ok(check_befores(store, root, &lists.changes)?.map(|change| Unmet::Before(change.path.clone())))
@@ -49,7 +55,8 @@ pub fn check_observations<'a, S: NodeStore>(
     Ok(None)
 }
 
-/// The first change whose state before is not that of the tree `root`.
+/// The first change whose state before is not that of the tree `root`. One whose state after stands there already holds:
+/// two people who did the same have no conflict.
 ///
 /// # Errors
 /// [`TreeError`] from the store.
@@ -61,7 +68,7 @@ pub fn check_befores<'a, S: NodeStore>(
     let tree = Finder::new(store, root);
     let origins = Origins::new(changes);
     for change in changes {
-        if !stood_before(&tree, &origins, change)? {
+        if !stood_before(&tree, &origins, change)? && !stands_already(&tree, change)? {
             return Ok(Some(change));
         }
     }
@@ -179,6 +186,19 @@ fn stood_before<S: NodeStore>(
             (node, Before::Kind { kind }) => node.kind() == *kind,
             _ => false,
         },
+        _ => false,
+    })
+}
+
+/// Does the tree hold what the change makes, mode and time aside?
+fn stands_already<S: NodeStore>(tree: &Finder<'_, S>, change: &Change) -> Result<bool, TreeError<S::Error>> {
+    Ok(match (tree.find(&change.path)?, &change.after) {
+        (Found::Nothing { .. }, After::Removed) => true,
+        (Found::Something { node: Node::File { hash, .. }, .. }, After::File { hash: made, .. }) => hash == *made,
+        (Found::Something { node: Node::Symlink { target, .. }, .. }, After::Symlink { target: made, .. }) => {
+            target == *made
+        }
+        (Found::Something { node: Node::Directory { .. }, .. }, After::Directory { .. }) => true,
         _ => false,
     })
 }

@@ -60,7 +60,9 @@ fn server_killed_at(point: &str) {
     place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
     let address = server.authority();
     assert!(server.stop().success());
-    let mut server = Server::start_with(&place, "data", |command| command.args(["--listen", &address]).env("OPSHIP_FAILPOINT", point));
+    let mut server = Server::start_with(&place, "data", |command| {
+        command.args(["--listen", &address]).env("OPSHIP_FAILPOINT", point)
+    });
     let cut = place.run(&here, ["sync"]);
     assert_eq!(cut.code, Some(125), "{cut}");
     assert_eq!(server.wait().code(), None, "the server was not killed at {point}");

@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Ship what waits, then get what others did
     Sync(Sync),
+    /// Take an entry that waits out of the log; its results stay as ordinary changes of files
+    Drop(Drop),
     /// List the entries of this working copy
     Log(Log),
     /// Show one entry: what it ran, saw and did, and how it ended
@@ -138,6 +140,15 @@ pub(crate) struct Sync {
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Only say what would be shipped, and how
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drop {
+    /// The entry's number; what waits for it is dropped too
+    pub(crate) entry: u64,
+    /// Only say what would be done
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

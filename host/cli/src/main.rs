@@ -8,6 +8,7 @@ mod standard;
 
 use args::{Cli, Command};
 use clap::Parser;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -16,17 +17,12 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|argument| argument == "__compile") {
         return opship_engine::compile_child_main();
     }
-    let running_a_module = arguments.iter().skip(1).any(|argument| argument == "run");
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return match error.exit_code() {
-                0 => ExitCode::SUCCESS,
-                // A module's own exit codes must not be mistaken for opship's (as `env` does it).
-                _ if running_a_module => ExitCode::from(output::FAILURE),
-                code => ExitCode::from(u8::try_from(code).unwrap_or(2)),
-            };
+            // A module's own exit codes must not be mistaken for opship's (as `env` does it).
+            return if error.exit_code() == 0 { ExitCode::SUCCESS } else { ExitCode::from(output::FAILURE) };
         }
     };
     if let Some(directory) = &cli.directory
@@ -44,5 +40,11 @@ fn start_log(server: bool) {
     let default = if server { "info" } else { "warn" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("OPSHIP_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .init();
 }

@@ -1,8 +1,8 @@
 //! What people and programs read.
 
-use anstream::{eprintln, println};
 use opship_client::ClientError;
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// opship itself failed.
@@ -12,31 +12,55 @@ pub(crate) const REFUSAL: u8 = 126;
 /// No such module.
 pub(crate) const UNKNOWN_MODULE: u8 = 127;
 
+/// Writes a line. A reader that has left needs none, and there is nobody to tell.
+fn say(to: &mut dyn Write, text: &str) {
+    let _ = writeln!(to, "{text}").and_then(|()| to.flush());
+}
+
 /// Prints an error for people.
 pub(crate) fn error(text: &str) {
-    eprintln!("\x1b[31mopship:\x1b[0m {}", printable(text));
+    say(&mut anstream::stderr(), &format!("\x1b[31mopship:\x1b[0m {}", printable(text)));
 }
 
 /// Prints a remark for people.
 pub(crate) fn note(text: &str) {
-    eprintln!("opship: {}", printable(text));
+    say(&mut anstream::stderr(), &format!("opship: {}", printable(text)));
 }
 
 /// Prints a line of the answer.
 pub(crate) fn line(text: &str) {
-    println!("{text}");
+    say(&mut anstream::stdout(), text);
 }
 
 /// Prints the answer as JSON.
 pub(crate) fn json(value: &serde_json::Value) {
-    println!("{value:#}");
+    say(&mut anstream::stdout(), &format!("{value:#}"));
 }
 
-/// Prints an error and gives the exit code for it.
-pub(crate) fn failed(error: &ClientError) -> ExitCode {
-    self::error(&error.to_string());
+/// Prints JSON beside a module's own output: one line on standard error.
+pub(crate) fn note_json(value: &serde_json::Value) {
+    say(&mut anstream::stderr(), &value.to_string());
+}
+
+/// Prints an error, as JSON if that was asked for, and gives the exit code for it.
+pub(crate) fn failed(error: &ClientError, as_json: bool) -> ExitCode {
     let refused = matches!(error, ClientError::Refused(_) | ClientError::Run(opship_engine::RunError::Module(_)));
-    ExitCode::from(if refused { REFUSAL } else { FAILURE })
+    let code = if refused { REFUSAL } else { FAILURE };
+    if as_json {
+        say(&mut anstream::stderr(), &serde_json::json!({ "error": error.to_string(), "exit_code": code }).to_string());
+    } else {
+        self::error(&error.to_string());
+    }
+    ExitCode::from(code)
+}
+
+/// A count with its noun: `1 path`, `2 paths`, `2 entries`.
+pub(crate) fn count(count: u64, noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{count} {stem}ies"),
+        None => format!("{count} {noun}s"),
+    }
 }
 
 /// Text from files and servers with everything escaped that a terminal would take for a command.
@@ -86,7 +110,7 @@ pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) {
                 false => write!(text, "{gap}{cell}{padding}"),
             };
         }
-        println!("{}", text.trim_end());
+        line(text.trim_end());
     }
 }
 

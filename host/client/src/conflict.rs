@@ -1,6 +1,6 @@
 //! Conflict copies: other bytes than expected stay in the tree, beside the path.
 
-use crate::fs::{copy_hashed, write_new};
+use crate::fs::write_new;
 use crate::identity::Identity;
 use crate::working_copy::Shared;
 use crate::{ClientError, WorkingCopy};
@@ -10,23 +10,8 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl WorkingCopy {
-    /// Copies a file as it is now beside itself, under a name that says so, and gives that path. The next scan makes a
-    /// value entry of it.
-    ///
-    /// # Errors
-    /// [`ClientError::Io`].
-    pub fn conflict_copy(&self, path: &TreePath) -> Result<TreePath, ClientError> {
-        let _lock = self.lock()?;
-        let live = self.shared.root.open_file(path.as_str()).map_err(ClientError::io(format!("reading '{path}'")))?;
-        let found =
-            crate::fs::Found::of(&rustix::fs::fstat(&live).map_err(ClientError::io(format!("reading '{path}'")))?);
-        self.write_beside(path, found.mode, found.signature.mtime, &mut |to| {
-            copy_hashed(&live, to, u64::MAX).map(|_| ())
-        })
-    }
-
-    /// As [`WorkingCopy::conflict_copy`], of a content that the log still has: the author's bytes of an entry that ended
-    /// `conflicted`.
+    /// Copies a content that the log still has beside a path, under a name that says so, and gives that path: the author's
+    /// bytes of an entry that ended `conflicted`. The next scan makes a value entry of it.
     ///
     /// # Errors
     /// [`ClientError::Io`], [`ClientError::Refused`] if the content is not at hand.
@@ -53,6 +38,20 @@ impl WorkingCopy {
                 }
             }
         })
+    }
+
+    /// As [`WorkingCopy::conflict_copy_of`], for a symbolic link.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`].
+    pub fn conflict_link(&self, path: &TreePath, target: &[u8], mtime: i64) -> Result<TreePath, ClientError> {
+        let _lock = self.lock()?;
+        let staging = crate::staging::Staging::new(&self.shared)?;
+        let slot = staging.new_path();
+        let root = &self.shared.root;
+        let made = root.make_link(&slot, target).and_then(|()| root.set_mtime(&slot, mtime));
+        made.map_err(ClientError::io(format!("making a conflict copy of '{path}'")))?;
+        move_beside(&self.shared, &slot, path)
     }
 
     fn write_beside(
@@ -95,7 +94,7 @@ pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Resul
         match shared.root.rename(slot, to.as_str()) {
             Ok(()) => {
                 shared.root.sync_directory(folder.as_str()).map_err(ClientError::io(failed()))?;
-                tracing::warn!(%path, copy = %to, "another program wrote this file meanwhile; both are kept");
+                tracing::debug!(%path, copy = %to, "both are kept");
                 return Ok(to);
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -89,7 +89,9 @@ pub enum ClientError {
         detail: String,
     },
     /// No connection could be made.
-    #[error("cannot reach {server}: {detail}; what was recorded stays here and is shipped by the next 'opship sync'")]
+    #[error(
+        "cannot reach {server}: {detail}; nothing that was recorded here is lost, try again when the server is there"
+    )]
     Unreachable {
         /// The server's address.
         server: String,

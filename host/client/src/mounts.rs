@@ -2,7 +2,7 @@
 
 use crate::ClientError;
 use opship_record::effect::{After, Before, Change};
-use opship_record::node::{Kind, Node};
+use opship_record::node::{Kind, MODE_MASK, Node};
 use opship_record::tree::{self, NodeStore, TreeEntry, TreeError};
 use opship_record::{Hash, Hasher, TreePath};
 use opship_world::{FileContent, SourceError, SourceNode, TreeSource, read_fully_at};
@@ -66,7 +66,7 @@ impl MountStore {
             let name = TreePath::from_bytes(entry.file_name().as_bytes()).map_err(|e| read_failed(&file, &e))?;
             let path = path.append(&name).map_err(|e| read_failed(&file, &e))?;
             let metadata = fs::symlink_metadata(&file).map_err(|e| read_failed(&file, &e))?;
-            let mode = Some((metadata.permissions().mode() & 0o7777) as u16);
+            let mode = Some(metadata.permissions().mode() as u16 & MODE_MASK);
             let after = if metadata.is_dir() {
                 self.import_folder(&file, &path, changes)?;
                 After::Directory { mode }

@@ -1,10 +1,12 @@
 //! What shipping asks of the log and the index.
 
+use crate::db::index::Row;
 use crate::db::{self, index, log, set_meta, unset_meta, waits};
 use crate::fs::OPSHIP;
-use crate::log::LogEntry;
+use crate::log::{EntryState, LogEntry};
 use crate::{ClientError, WorkingCopy};
-use opship_record::Hash;
+use opship_record::node::Node;
+use opship_record::{Hash, TreePath};
 use std::path::PathBuf;
 
 impl WorkingCopy {
@@ -65,5 +67,54 @@ impl WorkingCopy {
     /// [`ClientError::Database`].
     pub fn settle_conflict(&self, number: u64) -> Result<(), ClientError> {
         self.shared.db.write(|db| Ok(waits::forget_paths(db, number)?))
+    }
+
+    /// Takes the server's states of paths into the index and leaves the folder alone: what is there is a change of them,
+    /// which the next scan finds.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn assume_remote(&self, states: &[(TreePath, Option<Node>)]) -> Result<(), ClientError> {
+        self.shared.db.write(|db| {
+            for (path, node) in states {
+                match node {
+                    Some(node) => index::put(
+                        db,
+                        path,
+                        &Row { node: node.clone(), signature: None, racy: true, synced: true, entry: 0 },
+                    )?,
+                    None => index::remove(db, path)?,
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes an unended entry, which the server does not hold, a value without changes: its number stays taken, and
+    /// nothing of it waits or is waited for any more.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn empty_entry(&self, number: u64) -> Result<(), ClientError> {
+        self.shared.db.write(|db| log::empty(db, number))
+    }
+
+    /// The unended entries that wait for an entry, directly or through others, in order.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn waiting_for(&self, number: u64) -> Result<Vec<LogEntry>, ClientError> {
+        let mut found = std::collections::BTreeMap::new();
+        let mut work = vec![number];
+        while let Some(next) = work.pop() {
+            let waiting = waits::waiting_for(&self.shared.db.read(), next)?;
+            for number in waiting {
+                let entry = self.entry(number)?;
+                if entry.state == EntryState::Pending && found.insert(number, entry).is_none() {
+                    work.push(number);
+                }
+            }
+        }
+        Ok(found.into_values().collect())
     }
 }

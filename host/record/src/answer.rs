@@ -171,8 +171,8 @@ impl Reason {
             Reason::Quota => "free space in the workspace or ask its administrator for more",
             Reason::EngineDiffers => "update the older one of client and server",
             Reason::ReplaySlow => "nothing to do: the result was shipped instead",
-            Reason::Secret => "use --by-value to ship only the results",
-            Reason::Policy => "ask the workspace's administrator",
+            Reason::Secret => "keep secrets out of arguments and variables",
+            Reason::Policy => "ask whoever runs the server",
         }
     }
 }

@@ -254,7 +254,7 @@ fn check_change(change: &Change) -> Result<(), Error> {
         return refuse("the root itself cannot be changed");
     }
     if change.after.mode().is_some_and(|mode| mode & !MODE_MASK != 0) {
-        return refuse("a mode has bits beyond 7777");
+        return refuse("a mode has bits beyond 777");
     }
     if let Before::Absent { missing, .. } = &change.before
         && (missing.is_root() || !change.path.starts_with(missing))

@@ -33,8 +33,9 @@ impl Kind {
 pub const DEFAULT_FILE_MODE: u16 = 0o644;
 /// The permission bits of a new directory where a run sets none, and of the root.
 pub const DEFAULT_DIRECTORY_MODE: u16 = 0o755;
-/// The bits that a mode may have.
-pub const MODE_MASK: u16 = 0o7777;
+/// The bits that a mode may have: who may read, write and execute. Set-user-id, set-group-id and the sticky bit never
+/// travel: what a module or another person sets must not act with the rights of whoever syncs.
+pub const MODE_MASK: u16 = 0o777;
 
 /// What a version keeps of one path (DESIGN.md §13). A directory's contents are held by the tree, not here.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Encode, Decode)]

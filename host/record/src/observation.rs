@@ -141,7 +141,7 @@ fn check_item(item: &Observation) -> Result<(), Error> {
         Observation::Absent { path, missing, .. } if missing.is_root() || !path.starts_with(missing) => {
             refuse("the missing component must be the path or above it")
         }
-        Observation::Metadata { mode, .. } if mode & !MODE_MASK != 0 => refuse("a mode has bits beyond 7777"),
+        Observation::Metadata { mode, .. } if mode & !MODE_MASK != 0 => refuse("a mode has bits beyond 777"),
         Observation::LinkTarget { target, .. } if !limits::is_link_target(target) => {
             refuse("a link target is empty, too long or holds a NUL")
         }

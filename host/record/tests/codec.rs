@@ -27,7 +27,7 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 fn mode() -> impl Strategy<Value = u16> {
-    0u16..=0o7777
+    0u16..=0o777
 }
 
 fn text_bytes() -> impl Strategy<Value = Vec<u8>> {

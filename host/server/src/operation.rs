@@ -14,6 +14,9 @@ use opship_storage::Ending;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// How often a run is repeated at most because the head moved under it.
+const REPEATS: u32 = 3;
+
 /// Decides an operation and says the answer.
 pub(crate) async fn decide(context: &Arc<Context>, record: Record, parts: Parts) -> Answer {
     let (record, parts) = (Arc::new(record), Arc::new(parts));
@@ -46,13 +49,15 @@ async fn replay(context: &Arc<Context>, record: &Arc<Record>, parts: &Arc<Parts>
     {
         return Ok(Replay::Not(not));
     }
-    let mut loaded = BTreeSet::new();
+    let (mut loaded, mut repeats) = (BTreeSet::new(), 0);
     loop {
         let (own, record, sent) = (Arc::clone(context), Arc::clone(record), Arc::clone(parts));
         let attempted = state.workers.run(move |place| attempt(&own, &record, &sent, place)).await;
         match attempted.map_err(|_| Halt::Failed("the replay was broken off; send the entry again".to_owned()))? {
             Attempt::Matched(ran) => return Ok(Replay::Matched(ran)),
             Attempt::Halt(halt) => return Err(halt),
+            // The head may have moved on to what the record was made on.
+            Attempt::Not(not) if repeats < REPEATS && has_moved(context, &not).await? => repeats += 1,
             Attempt::Not(not) => {
                 let not = Arc::new(not);
                 state.outcomes.keep(workspace, body, Arc::clone(&not));
@@ -70,6 +75,15 @@ async fn replay(context: &Arc<Context>, record: &Arc<Record>, parts: &Arc<Parts>
             }
         }
     }
+}
+
+/// Is the head another by now than the one that a run stood on?
+async fn has_moved(context: &Arc<Context>, not: &NotMatched) -> Result<bool, Halt> {
+    let Some(root) = not.ran.as_ref().map(|ran| ran.root) else { return Ok(false) };
+    let own = Arc::clone(context);
+    let head = blocking(move || own.state.store.head(&own.scope)).await;
+    let head = head.map_err(|problem: Problem| Halt::Failed(problem.detail().to_owned()))?;
+    Ok(head.map_err(|error| Halt::Failed(Problem::from(error).detail().to_owned()))?.root != root)
 }
 
 /// Every digest agrees: commit, if all that the run saw and overwrote is still as it saw it.

@@ -21,18 +21,21 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
     let json = cli.json;
     let result = match cli.command {
         Command::Serve(arguments) => return serve::serve(arguments, json),
-        Command::Run(arguments) => return run::run(arguments),
+        Command::Run(arguments) => return run::run(&arguments, json),
         Command::Init(arguments) => setup::init(arguments, json),
         Command::Clone(arguments) => setup::clone(arguments, json),
         Command::Leave(arguments) => setup::leave(&arguments, json),
         Command::Status(_) => status::status(json),
         Command::Sync(arguments) => sync::sync(&arguments, json),
+        Command::Drop(arguments) => sync::drop_entry(&arguments, json),
         Command::Log(arguments) => inspect::log(&arguments, json),
         Command::Show(arguments) => inspect::show(&arguments, json),
         Command::Why(arguments) => inspect::why(&arguments, json),
         Command::Module(arguments) => module::module(arguments, json),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "opship", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "opship", &mut script);
+            output::line(&String::from_utf8_lossy(&script));
             Ok(())
         }
         // Handled before the command line is parsed.
@@ -40,7 +43,7 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output::failed(&error),
+        Err(error) => output::failed(&error, json),
     }
 }
 

@@ -160,8 +160,12 @@ pub(super) fn unknown(name: &str) -> ClientError {
 }
 
 fn remove(copy: &WorkingCopy, book: &mut ModuleBook, name: &str, dry_run: bool, json: bool) -> Result<(), ClientError> {
-    if !book.known().iter().any(|module| module.name == name && !module.standard) {
-        return Err(unknown(name));
+    match book.known().iter().find(|module| module.name == name) {
+        None => return Err(unknown(name)),
+        Some(module) if module.standard => {
+            return Err(ClientError::Refused(format!("'{name}' is a standard operation, which belongs to the server")));
+        }
+        Some(_) => {}
     }
     if !dry_run {
         match wait(async { api_for(copy)?.remove_module(name).await }) {

@@ -1,16 +1,18 @@
 //! `opship run`.
 
+use super::sync::Bars;
 use super::{book, here, inspect, module, wait};
 use crate::args::Run;
 use crate::output;
 use opship_client::modules::{ModuleBook, ModuleChoice};
-use opship_client::sync::api_for;
+use opship_client::sync::{Progress, api_for};
 use opship_client::{ClientError, RunReport, RunRequest, StdinRequest, StepRequest, UserCache, WorkingCopy};
 use opship_engine::{Compiler, Engine, EngineConfig};
 use opship_record::TreePath;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -20,14 +22,14 @@ use std::sync::Arc;
 /// What a shell reports of a program that a broken pipe ended: 128 + SIGPIPE.
 const BROKEN_PIPE: u8 = 141;
 
-pub(super) fn run(arguments: Run) -> ExitCode {
-    match try_run(&arguments) {
+pub(super) fn run(arguments: &Run, json: bool) -> ExitCode {
+    match try_run(arguments, json) {
         Ok(code) => code,
-        Err(error) => output::failed(&error),
+        Err(error) => output::failed(&error, json),
     }
 }
 
-fn try_run(arguments: &Run) -> Result<ExitCode, ClientError> {
+fn try_run(arguments: &Run, json: bool) -> Result<ExitCode, ClientError> {
     let copy = here()?;
     let book = book(&copy)?;
     let Some(choice) = choose(&copy, &book, &arguments.module)? else {
@@ -54,31 +56,51 @@ fn try_run(arguments: &Run) -> Result<ExitCode, ClientError> {
             .collect(),
     };
     let modules = BTreeMap::from([(choice.hash, loaded)]);
-    let request = RunRequest { steps: vec![step], modules, command: command_line(arguments), ..RunRequest::default() };
-    let report = copy.run(&engine, request)?;
+    hint_at_standard_input(arguments);
+    let bars = Arc::new(Bars::new(json));
+    let progress = {
+        let bars = Arc::clone(&bars);
+        Arc::new(move |done, total| bars.step("running", done, total)) as _
+    };
+    let request = RunRequest {
+        steps: vec![step],
+        modules,
+        command: command_line(arguments),
+        progress: Some(progress),
+        ..RunRequest::default()
+    };
+    bars.step("running", 0, 0);
+    let report = copy.run(&engine, request);
+    bars.clear();
+    let report = report?;
+    if json {
+        output::note_json(&json!({
+            "entry": report.entry, "exits": report.exits, "changes": report.changes, "micros": report.micros,
+        }));
+    }
     Ok(finish(&report))
+}
+
+/// A module reads standard input only where `--stdin` says so, since it must be recorded; people forget that.
+fn hint_at_standard_input(arguments: &Run) {
+    let own = std::io::stdin();
+    if arguments.stdin.is_none() && !own.is_terminal() && rustix::io::ioctl_fionread(&own).is_ok_and(|bytes| bytes > 0)
+    {
+        output::note("this command's standard input is not passed on; use '--stdin -' if the module is to read it");
+    }
 }
 
 /// Passes the streams and the exit code on.
 fn finish(report: &RunReport) -> ExitCode {
-    let mut code = report.exits.last().map_or(0, |code| u8::try_from(*code).unwrap_or(u8::MAX));
-    for (stdout, stderr) in &report.streams {
-        let passed = stderr.copy_to(&mut std::io::stderr()).and_then(|()| {
-            let mut out = std::io::stdout().lock();
-            stdout.copy_to(&mut out)?;
-            out.flush()
-        });
-        match passed {
-            Ok(()) => {}
-            // The operation stands; whoever read the stream has left.
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => code = BROKEN_PIPE,
-            Err(error) => {
-                output::error(&format!("the operation stands, but its output could not be passed on: {error}"));
-                code = output::FAILURE;
-            }
+    match report.copy_streams(&mut std::io::stdout().lock(), &mut std::io::stderr().lock()) {
+        Ok(()) => ExitCode::from(u8::try_from(report.exit()).unwrap_or(u8::MAX)),
+        // The operation stands; whoever read the stream has left.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::from(BROKEN_PIPE),
+        Err(error) => {
+            output::error(&format!("the operation stands, but its output could not be passed on: {error}"));
+            ExitCode::from(output::FAILURE)
         }
     }
-    ExitCode::from(code)
 }
 
 /// The engine with the user's cache of compiled modules.

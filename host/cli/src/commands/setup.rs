@@ -8,7 +8,7 @@ use opship_client::sync::{Source, clone as get, init as make};
 use serde_json::json;
 
 pub(super) fn init(arguments: Init, json: bool) -> Result<(), ClientError> {
-    let source = Source { server: arguments.server.parse()?, workspace: arguments.workspace };
+    let source = Source::new(arguments.server.parse()?, &arguments.workspace)?;
     let (copy, made) = wait(make(&arguments.dir, &source))?;
     if json {
         let folder = copy.path();
@@ -43,10 +43,10 @@ pub(super) fn clone(arguments: Clone, json: bool) -> Result<(), ClientError> {
         }));
     } else {
         output::line(&format!(
-            "{}: version {}, {} paths, {} received in {:.1} s",
+            "{}: version {}, {}, {} received in {:.1} s",
             folder.display(),
             report.pulled.version,
-            report.pulled.changed,
+            output::count(report.pulled.changed, "path"),
             output::bytes(report.received),
             report.seconds
         ));
@@ -59,7 +59,8 @@ pub(super) fn leave(arguments: &Leave, json: bool) -> Result<(), ClientError> {
     let pending = copy.pending()?.len();
     if pending > 0 && !arguments.force {
         return Err(ClientError::Refused(format!(
-            "{pending} entries wait to be shipped; run 'opship sync' first, or 'opship leave --force' to lose them"
+            "{} not shipped yet; run 'opship sync' first, or 'opship leave --force' to lose them",
+            output::count(pending as u64, "entry")
         )));
     }
     let folder = copy.path().to_owned();

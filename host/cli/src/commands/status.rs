@@ -40,6 +40,12 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
             })
             .collect();
         output::table(&rows, &[0]);
+        for entry in pending.iter().filter(|entry| entry.is_parked()) {
+            let number = entry.number;
+            output::note(&format!(
+                "entry {number} is parked behind one that ended badly; 'opship drop {number}' keeps its results as ordinary files"
+            ));
+        }
     }
     if !scan.changes.is_empty() {
         output::line("changed by other means ('opship sync' ships these by value):");

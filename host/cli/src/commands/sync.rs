@@ -1,9 +1,9 @@
 //! `opship sync`.
 
 use super::{book, entries, here, wait};
-use crate::args::Sync as Arguments;
+use crate::args::{Drop as DropArguments, Sync as Arguments};
 use crate::output;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opship_client::sync::{EntryReport, Progress, Sync, SyncReport};
 use opship_client::{ClientError, WorkingCopy};
 use opship_record::answer::Reason;
@@ -12,29 +12,46 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Progress on a terminal, for what takes over a second.
-pub(super) struct Bars {
-    bar: Option<ProgressBar>,
-    start: Instant,
-}
+pub(super) struct Bars(Option<ProgressBar>);
+
+/// A bar shows itself when this long has passed.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Bars {
     pub(super) fn new(json: bool) -> Bars {
-        let shown = !json && std::io::stderr().is_terminal();
-        Bars { bar: shown.then(ProgressBar::hidden), start: Instant::now() }
+        if json || !std::io::stderr().is_terminal() {
+            return Bars(None);
+        }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        let (shown, start) = (bar.clone(), Instant::now());
+        // On a thread of its own, so that it shows and ticks also while nothing is reported.
+        std::thread::spawn(move || {
+            while !shown.is_finished() {
+                if start.elapsed() >= PATIENCE {
+                    shown.set_draw_target(ProgressDrawTarget::stderr());
+                    shown.enable_steady_tick(Duration::from_millis(200));
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        Bars(Some(bar))
+    }
+
+    /// Takes the bar away, before anything else is printed.
+    pub(super) fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
     }
 }
 
 impl Progress for Bars {
     fn step(&self, what: &str, done: u64, total: u64) {
-        let Some(bar) = &self.bar else { return };
-        if self.start.elapsed() < Duration::from_secs(1) {
-            return;
-        }
-        if bar.is_hidden() {
-            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-            if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}") {
-                bar.set_style(style);
-            }
+        let Some(bar) = &self.0 else { return };
+        let template = if total > 0 { "{msg} {wide_bar} {pos}/{len} {eta}" } else { "{msg} {spinner} {elapsed}" };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
         }
         bar.set_message(what.to_owned());
         bar.set_length(total);
@@ -44,9 +61,7 @@ impl Progress for Bars {
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.clear();
     }
 }
 
@@ -68,12 +83,43 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
     Ok(())
 }
 
+pub(super) fn drop_entry(arguments: &DropArguments, json: bool) -> Result<(), ClientError> {
+    let copy = here()?;
+    let mut book = book(&copy)?;
+    let (numbers, copies) = if arguments.dry_run {
+        copy.entry(arguments.entry)?;
+        let waiting = copy.waiting_for(arguments.entry)?.into_iter().map(|entry| entry.number);
+        (std::iter::once(arguments.entry).chain(waiting).collect(), Vec::new())
+    } else {
+        let (numbers, report) = wait(Sync::new(&copy, &mut book, &Bars::new(json))?.drop_entry(arguments.entry))?;
+        (numbers, report.conflict_copies)
+    };
+    if json {
+        output::json(&json!({ "dropped": numbers, "conflict_copies": copies, "done": !arguments.dry_run }));
+        return Ok(());
+    }
+    let verb = if arguments.dry_run { "would be" } else { "is" };
+    for number in numbers {
+        output::line(&format!(
+            "entry {number} {verb} dropped; its results are ordinary changes now, 'opship sync' ships them"
+        ));
+    }
+    for path in copies {
+        output::note(&format!("your own bytes are kept as '{path}'"));
+    }
+    Ok(())
+}
+
 fn dry_run(copy: &WorkingCopy, json: bool) -> Result<(), ClientError> {
     let scan = copy.scan()?;
     let pending = copy.pending()?;
     if json {
         let paths: Vec<&str> = scan.changes.iter().map(|change| change.path.as_str()).collect();
         output::json(&json!({ "entries": pending.iter().map(entries::as_json).collect::<Vec<_>>(), "changed": paths }));
+        return Ok(());
+    }
+    if pending.is_empty() && scan.changes.is_empty() {
+        output::line("nothing to ship");
         return Ok(());
     }
     let mut rows = vec![["#", "entry", "travels as", "bytes"].map(str::to_owned).to_vec()];
@@ -150,9 +196,15 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
         ));
     }
     for entry in report.entries.iter().filter(|entry| !quiet(entry)) {
-        let detail = entry.detail.clone().unwrap_or_default();
-        let next = entry.reason.map(|reason| format!(" Next: {}.", reason.next_step())).unwrap_or_default();
-        output::note(&format!("entry {}: {detail}{next}", entry.number));
+        // The server's words say what to do; the reason's own are for where it has none.
+        let next = || entry.reason.map(|reason| reason.next_step().to_owned());
+        output::note(&format!("entry {}: {}", entry.number, entry.detail.clone().or_else(next).unwrap_or_default()));
+        if entry.parked {
+            let number = entry.number;
+            output::note(&format!(
+                "entry {number} is parked: run it again on what is there now, then 'opship drop {number}' keeps its old results as ordinary files"
+            ));
+        }
     }
     for (path, reason) in &report.pulled.deferred {
         output::note(&format!("'{path}' was left alone: {reason}"));
@@ -160,11 +212,14 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
     for path in &report.pulled.conflict_copies {
         output::note(&format!("your own bytes are kept as '{path}'"));
     }
-    let waits = if waiting == 0 { "in sync".to_owned() } else { format!("{waiting} entries wait") };
+    let waits = match waiting as u64 {
+        0 => "in sync".to_owned(),
+        waiting => format!("{} waiting", output::count(waiting, "entry")),
+    };
     output::line(&format!(
-        "{waits}: version {}, {} paths pulled, {} sent, {} received, {:.2} s",
+        "{waits}: version {}, {} pulled, {} sent, {} received, {:.2} s",
         report.pulled.version,
-        report.pulled.changed,
+        output::count(report.pulled.changed, "path"),
         output::bytes(report.sent),
         output::bytes(report.received),
         report.seconds

@@ -79,6 +79,24 @@ pub(crate) fn rewrite_value(
     waits::insert(db, number, &body, &lists)
 }
 
+/// Makes an unended entry a value without changes.
+pub(crate) fn empty(db: &Connection, number: u64) -> Result<(), ClientError> {
+    let body = Body::Value(opship_record::entry::Value::new(&[]));
+    db.prepare_cached(
+        "UPDATE entry SET kind = ?2, body = ?3, observations = ?4, changes = ?5, streams = ?6, value_bytes = 0, \
+         answer = NULL, command = 'dropped: ' || command WHERE number = ?1 AND state = 1",
+    )?
+    .execute(params![
+        int(number),
+        body.kind() as u8,
+        body.encode(),
+        pack(&observation::encode_list(&[]))?,
+        pack(&effect::encode_list(&[]))?,
+        pack(&codec::encode(&Vec::<StepStreams>::new()))?,
+    ])?;
+    Ok(waits::remove(db, number)?)
+}
+
 /// Sets where an entry stands.
 pub(crate) fn set_state(db: &Connection, number: u64, state: EntryState) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE entry SET state = ?2 WHERE number = ?1")?.execute(params![int(number), state as u8])?;

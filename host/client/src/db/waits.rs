@@ -98,6 +98,12 @@ pub(crate) fn open_sequences(db: &Connection, entry: &LogEntry) -> rusqlite::Res
     Ok(found)
 }
 
+/// Numbers of the entries that wait for this one.
+pub(crate) fn waiting_for(db: &Connection, number: u64) -> rusqlite::Result<Vec<u64>> {
+    let mut statement = db.prepare_cached("SELECT entry FROM wait WHERE waits_for = ?1 ORDER BY entry")?;
+    statement.query_map([int(number)], |row| Ok(uint(row.get(0)?)))?.collect()
+}
+
 /// Does any entry wait for this one?
 pub(crate) fn is_waited_for(db: &Connection, number: u64) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT EXISTS (SELECT 1 FROM wait WHERE waits_for = ?1)")?

@@ -11,7 +11,7 @@ pub(crate) use content::{KeptContent, LiveContent, changed, unreadable};
 pub(crate) use copy::{copy_hashed, stream_hashed, write_new};
 pub(crate) use signature::{Signature, is_racy, now_nanos};
 
-use opship_record::node::Kind;
+use opship_record::node::{Kind, MODE_MASK};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -50,7 +50,7 @@ impl Found {
             FileType::Symlink => Some(Kind::Symlink),
             _ => None,
         };
-        Found { kind, mode: (stat.st_mode & 0o7777) as u16, signature: Signature::of(stat) }
+        Found { kind, mode: stat.st_mode as u16 & MODE_MASK, signature: Signature::of(stat) }
     }
 }
 

@@ -1,58 +1,176 @@
-//! Conflicts: the head keeps the other's state, and our own bytes stay beside it.
+//! Conflicts: where another's change clashes with ours the head keeps the other's state, and our own stays beside it.
+//! What does not clash stays in its place and travels as a value.
 
 use super::{PullReport, Sync};
 use crate::ClientError;
 use crate::log::LogEntry;
 use opship_record::TreePath;
 use opship_record::answer::Verdict;
-use opship_record::effect::After;
-use opship_record::node::{DEFAULT_FILE_MODE, Node};
-use std::collections::BTreeSet;
+use opship_record::effect::{After, Before, Change};
+use opship_record::entry::BodyKind;
+use opship_record::node::{Content, DEFAULT_FILE_MODE, Node};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the entries that are settled together did to a path.
+struct Own {
+    /// The state before the first of them.
+    before: Before,
+    /// The state after the last of them.
+    after: After,
+    /// May our state stay in its place where nobody else changed the path? Not what an operation made of inputs that
+    /// others have changed.
+    in_place: bool,
+}
+
+/// What becomes of a path.
+enum Fate {
+    /// The server's state comes to the path.
+    Theirs,
+    /// Ours stays on disk and is a change of the server's state: the next scan ships it.
+    Ours,
+    /// Ours goes beside the path, theirs comes to it.
+    Both,
+}
 
 impl Sync<'_> {
-    /// Settles every entry that ended `conflicted`: its outputs become conflict copies where the server has something
-    /// else, and its paths get the server's state. Interrupted, it is done again by the next sync.
+    /// Settles the entries that ended `conflicted`, and the values that wait for them: what people wrote must not wait for
+    /// a decision about an operation. Interrupted, it is done again by the next sync. `true`: there were some.
     pub(super) async fn settle_conflicts(&mut self, report: &mut PullReport) -> Result<bool, ClientError> {
-        let unsettled = self.copy.unreleased()?;
-        let conflicted: Vec<LogEntry> =
-            unsettled.into_iter().filter(|entry| entry.verdict() == Some(Verdict::Conflicted)).collect();
-        for entry in &conflicted {
-            self.settle_conflict(entry, report).await?;
+        let conflicted = |entry: &LogEntry| entry.verdict() == Some(Verdict::Conflicted);
+        let mut entries: Vec<LogEntry> = self.copy.unreleased()?.into_iter().filter(conflicted).collect();
+        let parked = |entry: &LogEntry| entry.kind == BodyKind::Value && entry.is_parked();
+        entries.extend(self.copy.pending()?.into_iter().filter(parked));
+        if entries.is_empty() {
+            return Ok(false);
         }
-        Ok(!conflicted.is_empty())
+        self.settle(entries, false, report).await?;
+        Ok(true)
     }
 
-    async fn settle_conflict(&mut self, entry: &LogEntry, report: &mut PullReport) -> Result<(), ClientError> {
-        let changes = self.copy.lists(entry.number)?.changes;
-        let mut paths = BTreeSet::new();
-        for change in &changes {
-            paths.insert(change.path.clone());
-            if let After::Moved { from, .. } = &change.after {
-                paths.insert(from.clone());
-                let below = self.copy.nodes(&change.path)?;
-                paths.extend(below.iter().map(|(path, _)| path.clone()));
-                let old_places =
-                    below.iter().filter_map(|(path, _)| from.append(&path.strip_prefix(&change.path)?).ok());
-                paths.extend(old_places.collect::<Vec<_>>());
+    /// Takes entries out of the log: their results stay as ordinary changes of files.
+    pub(super) async fn drop_entries(
+        &mut self,
+        entries: Vec<LogEntry>,
+        report: &mut PullReport,
+    ) -> Result<(), ClientError> {
+        self.settle(entries, true, report).await
+    }
+
+    async fn settle(
+        &mut self,
+        mut entries: Vec<LogEntry>,
+        all_in_place: bool,
+        report: &mut PullReport,
+    ) -> Result<(), ClientError> {
+        entries.sort_by_key(|entry| entry.number);
+        let numbers: BTreeSet<u64> = entries.iter().map(|entry| entry.number).collect();
+        let mut own: BTreeMap<TreePath, Own> = BTreeMap::new();
+        let mut moved = BTreeSet::new();
+        for entry in &entries {
+            let in_place = all_in_place || entry.kind == BodyKind::Value;
+            for change in self.copy.lists(entry.number)?.changes {
+                self.note_moved(&change, &mut moved)?;
+                note(&mut own, change, in_place);
             }
         }
-        let paths: Vec<TreePath> = paths.into_iter().collect();
-        let states = self.api.nodes(&paths).await?;
-        for change in &changes {
-            let theirs = states.iter().find(|(path, _)| *path == change.path).and_then(|(_, node)| node.as_ref());
-            if let After::File { hash, mode, mtime, .. } = &change.after
-                && !matches!(theirs, Some(Node::File { hash: other, .. }) if other == hash)
-                && self.copy.origin(&change.path)?.is_some_and(|origin| origin.entry == Some(entry.number))
-            {
-                let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
-                let copy = self.copy.conflict_copy_of(&change.path, hash, mode, *mtime)?;
-                report.conflict_copies.push(copy.to_string());
+        let paths: Vec<TreePath> = own.keys().chain(&moved).cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        let (mut apply, mut assume) = (Vec::new(), Vec::new());
+        for (path, theirs) in self.api.nodes(&paths).await? {
+            // A later entry that is not settled here speaks for the path now.
+            let maker = self.copy.origin(&path)?.and_then(|origin| origin.entry);
+            if maker.is_some_and(|number| !numbers.contains(&number)) {
+                continue;
+            }
+            let fate = match own.get(&path) {
+                Some(own) => fate(own, theirs.as_ref(), self.copy.node(&path)?.as_ref()),
+                None => Fate::Theirs,
+            };
+            match (fate, own.get(&path)) {
+                (Fate::Ours, _) => assume.push((path, theirs)),
+                (Fate::Both, Some(own)) => {
+                    report.conflict_copies.extend(self.copy_beside(&path, &own.after)?.map(|copy| copy.to_string()));
+                    apply.push((path, theirs));
+                }
+                _ => apply.push((path, theirs)),
             }
         }
-        self.copy.settle_conflict(entry.number)?;
-        self.apply(states, report).await?;
-        let displaced = self.copy.release(entry.number)?;
-        report.conflict_copies.extend(displaced.iter().map(TreePath::to_string));
+        self.copy.assume_remote(&assume)?;
+        for entry in &entries {
+            match entry.verdict() {
+                Some(_) => self.copy.settle_conflict(entry.number)?,
+                None => self.copy.empty_entry(entry.number)?,
+            }
+        }
+        self.apply(apply, report).await?;
+        for entry in entries.iter().filter(|entry| entry.verdict().is_some()) {
+            let displaced = self.copy.release(entry.number)?;
+            report.conflict_copies.extend(displaced.iter().map(TreePath::to_string));
+        }
         Ok(())
+    }
+
+    /// All paths that a moved directory has taken with it, where they were and where they are.
+    fn note_moved(&self, change: &Change, moved: &mut BTreeSet<TreePath>) -> Result<(), ClientError> {
+        let After::Moved { from, .. } = &change.after else { return Ok(()) };
+        moved.extend([from.clone(), change.path.clone()]);
+        for (path, _) in self.copy.nodes(&change.path)? {
+            moved.extend(path.strip_prefix(&change.path).and_then(|below| from.append(&below).ok()));
+            moved.insert(path);
+        }
+        Ok(())
+    }
+
+    fn copy_beside(&self, path: &TreePath, after: &After) -> Result<Option<TreePath>, ClientError> {
+        match after {
+            After::File { hash, mode, mtime, .. } => {
+                let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
+                self.copy.conflict_copy_of(path, hash, mode, *mtime).map(Some)
+            }
+            After::Symlink { target, mtime } => self.copy.conflict_link(path, target, *mtime).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn note(own: &mut BTreeMap<TreePath, Own>, change: Change, in_place: bool) {
+    let moved = matches!(change.after, After::Moved { .. });
+    let in_place = in_place && !moved;
+    match own.get_mut(&change.path) {
+        None => drop(own.insert(change.path, Own { before: change.before, after: change.after, in_place })),
+        Some(known) => {
+            // A change of mode or time alone leaves what an earlier one wrote.
+            if !matches!(change.after, After::Metadata { .. }) {
+                known.after = change.after;
+            }
+            known.in_place = in_place;
+        }
+    }
+}
+
+fn fate(own: &Own, theirs: Option<&Node>, ours: Option<&Node>) -> Fate {
+    let theirs_content = theirs.map(Node::content);
+    if theirs_content == ours.map(Node::content) {
+        // The same on both sides; only mode or time may differ, and ours is the newer where nobody else changed it.
+        return if own.in_place && theirs.is_some() { Fate::Ours } else { Fate::Theirs };
+    }
+    if own.in_place && stands(&own.before, theirs_content.as_ref()) {
+        return Fate::Ours;
+    }
+    match own.after {
+        After::File { .. } | After::Symlink { .. } => Fate::Both,
+        // A directory that they do not have stays: it may hold what only we have.
+        After::Directory { .. } if theirs.is_none() => Fate::Ours,
+        _ => Fate::Theirs,
+    }
+}
+
+/// Is the server's state still the one that our change began with?
+fn stands(before: &Before, theirs: Option<&Content>) -> bool {
+    match (before, theirs) {
+        (Before::Absent { .. }, None) => true,
+        // The content is not ours to speak of: it would have been equal above.
+        (Before::Kind { .. }, _) => false,
+        (before, Some(theirs)) => *before == Before::of(theirs),
+        _ => false,
     }
 }

@@ -80,6 +80,32 @@ impl<'a> Sync<'a> {
         Ok(report)
     }
 
+    /// Takes an entry that has not ended out of the log, with all that wait for it: their results stay as ordinary changes of
+    /// files, which the next sync ships. Gives the numbers of the entries.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the entry has ended or another sync is at work; [`ClientError`] from the network.
+    pub async fn drop_entry(mut self, number: u64) -> Result<(Vec<u64>, PullReport), ClientError> {
+        let Some(_lock) = self.copy.try_lock_sync()? else {
+            return Err(ClientError::Refused("an 'opship sync' works on this folder; wait for it".to_owned()));
+        };
+        let entry = self.copy.entry(number)?;
+        if entry.verdict().is_some() {
+            return Err(ClientError::Refused(format!("entry {number} has ended; only one that waits can be dropped")));
+        }
+        if entry.sent && !entry.is_parked() {
+            return Err(ClientError::Refused(format!("entry {number} is on its way; run 'opship sync' first")));
+        }
+        self.leave_forked_identity().await?;
+        let mut entries = self.copy.waiting_for(number)?;
+        entries.push(self.copy.entry(number)?);
+        let mut numbers: Vec<u64> = entries.iter().map(|entry| entry.number).collect();
+        numbers.sort_unstable();
+        let mut report = PullReport::default();
+        self.drop_entries(entries, &mut report).await?;
+        Ok((numbers, report))
+    }
+
     /// Registers what was added here while the server was away.
     async fn register_modules(&mut self) -> Result<(), ClientError> {
         for module in self.book.unregistered() {

@@ -18,6 +18,23 @@ pub struct Source {
     pub workspace: String,
 }
 
+impl Source {
+    /// Checks the name as the server will: a to z, 0 to 9, `.`, `_` and `-`, at most 63, a letter or digit first.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`].
+    pub fn new(server: ServerUrl, workspace: &str) -> Result<Source, ClientError> {
+        let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
+        let first = workspace.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+        if !first || workspace.len() > 63 || !workspace.chars().all(valid) {
+            return Err(ClientError::Refused(format!(
+                "'{workspace}' cannot name a workspace: use a to z, 0 to 9, '.', '_' and '-', a letter or digit first, at most 63"
+            )));
+        }
+        Ok(Source { server, workspace: workspace.to_owned() })
+    }
+}
+
 impl FromStr for Source {
     type Err = ClientError;
 
@@ -27,7 +44,7 @@ impl FromStr for Source {
         if workspace.is_empty() || server.ends_with('/') {
             return Err(refused());
         }
-        Ok(Source { server: server.parse()?, workspace: workspace.to_owned() })
+        Source::new(server.parse()?, workspace)
     }
 }
 

@@ -98,9 +98,11 @@ fn local_edits_pending_entries_and_hidden_files_are_left_alone_and_deferred() {
 fn a_conflict_copy_stands_beside_the_file_and_is_a_change_of_ours() {
     let f = folder();
     f.write("d/a.txt", "mine");
-    let at = f.copy.conflict_copy(&path("d/a.txt")).unwrap();
+    f.copy.append_changes().unwrap();
+    let copy = || f.copy.conflict_copy_of(&path("d/a.txt"), &Hash::of(b"mine"), 0o644, 0).unwrap();
+    let at = copy();
     assert!(at.as_str().starts_with("d/a (conflict ") && at.as_str().ends_with(").txt"), "{at}");
-    let second = f.copy.conflict_copy(&path("d/a.txt")).unwrap();
+    let second = copy();
     assert_ne!(at, second);
     assert_eq!((f.read(at.as_str()), f.read(second.as_str())), (b"mine".to_vec(), b"mine".to_vec()));
 }

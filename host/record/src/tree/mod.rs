@@ -307,7 +307,7 @@ impl<'b, C> Decode<'b, C> for TreeEntry {
 fn mode(d: &mut Decoder<'_>) -> Result<u16, DecodeError> {
     let mode = d.u16()?;
     if mode & !crate::node::MODE_MASK != 0 {
-        return Err(DecodeError::message("a mode has bits beyond 7777"));
+        return Err(DecodeError::message("a mode has bits beyond 777"));
     }
     Ok(mode)
 }

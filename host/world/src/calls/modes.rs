@@ -68,7 +68,8 @@ impl World {
     }
 
     fn set_mode(&mut self, id: InodeId, mode: u32) -> Result<(), Trap> {
-        let mode = u16::try_from(mode).ok().filter(|mode| mode & !MODE_MASK == 0).ok_or(Errno::Inval)?;
+        // As chmod(2) does for whoever may not set them, the other bits are left out.
+        let mode = mode as u16 & MODE_MASK;
         let inode = self.tree.inode_mut(id);
         match (&inode.node, inode.realm) {
             (_, Realm::Mount(_)) => return Err(Errno::Rofs.into()),
