@@ -150,3 +150,35 @@ fn the_server_stops_cleanly_and_a_second_one_on_its_data_is_refused() {
     assert_eq!(outside.code, Some(125));
     assert!(String::from_utf8_lossy(&outside.stderr).contains("--insecure"), "{outside}");
 }
+
+#[test]
+fn names_cannot_command_the_terminal_or_forge_lines() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let name = "esc\u{1b}[31mred\nin sync: version 99";
+    fs::write(here.join(name), "x").unwrap();
+    let mut shown = place.ok(&here, ["status"]);
+    shown += &place.ok(&here, ["sync"]);
+    shown += &place.ok(&here, ["why", name]);
+    shown += &place.ok(&here, ["log"]);
+    shown += &place.ok(&here, ["show", "1"]);
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+    assert!(!shown.lines().any(|line| line.starts_with("in sync: version 99")), "{shown}");
+}
+
+#[test]
+fn what_goes_wrong_is_json_where_that_was_asked_for() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let printed = place.run(&here, ["--json", "show", "99"]);
+    let error: serde_json::Value = serde_json::from_slice(&printed.stderr).unwrap();
+    assert!(error["error"].as_str().unwrap().contains("opship log"), "{error}");
+    fs::write(here.join("a"), "2\n1\n").unwrap();
+    let printed = place.run(&here, ["--json", "run", "sort", "--", "a"]);
+    assert_eq!(printed.stdout, b"1\n2\n");
+    let run: serde_json::Value = serde_json::from_slice(&printed.stderr).unwrap();
+    assert_eq!((run["exits"][0].as_u64(), run["changes"].as_u64()), (Some(0), Some(0)), "{run}");
+    assert_eq!(place.run(&here, ["no-such-command"]).code, Some(125));
+}

@@ -41,7 +41,8 @@ fn beside_a_writer(save: impl Fn(&Path, &str) + Send + 'static) {
                 if stop.load(Ordering::Relaxed) {
                     return round;
                 }
-                std::thread::yield_now();
+                // A person or an editor does not save without a pause.
+                std::thread::sleep(std::time::Duration::from_millis(5));
             }
         })
     };
@@ -142,4 +143,21 @@ fn a_moved_folder_works_and_a_copied_one_takes_an_identity_of_its_own() {
     assert_ne!(client(&copy), before);
     opship_tests::assert_same_tree(&moved, &copy);
     assert!(["first", "second", "third"].iter().all(|name| copy.join(name).exists()));
+}
+
+#[test]
+fn leaving_waits_for_a_program_that_still_writes() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("log"), "b\na\n").unwrap();
+    let mut open = fs::OpenOptions::new().append(true).open(here.join("log")).unwrap();
+    place.ok(&here, ["run", "sort", "--", "-o", "log", "log"]);
+    place.ok(&here, ["sync"]);
+    open.write_all(b"precious line\n").unwrap();
+    assert_eq!(place.run(&here, ["leave"]).code, Some(126));
+    drop(open);
+    place.ok(&here, ["sync"]);
+    place.ok(&here, ["leave"]);
+    assert!(contents(&here).contains(b"b\na\nprecious line\n".as_slice()), "{:?}", snapshot(&here).keys());
 }

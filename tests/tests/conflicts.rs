@@ -44,7 +44,8 @@ fn beside(folder: &Path, stem: &str) -> Vec<PathBuf> {
 
 #[test]
 fn one_clash_leaves_all_other_edits_in_their_places() {
-    let two = two(&[("x", "1"), ("y", "1"), ("z", "1"), ("w", "long enough to be known again"), ("m", "1"), ("l", "1")]);
+    let two =
+        two(&[("x", "1"), ("y", "1"), ("z", "1"), ("w", "long enough to be known again"), ("m", "1"), ("l", "1")]);
     fs::write(two.here.join("x"), "theirs").unwrap();
     two.place.ok(&two.here, ["sync"]);
 
@@ -112,7 +113,11 @@ fn an_output_that_another_made_first_is_a_clash_of_outputs() {
     two.place.ok(&two.there, ["run", "sort", "--", "-o", "out", "b"]);
     let report = two.place.json(&two.there, ["sync"]);
     let entry = &report["entries"][0];
-    assert_eq!((entry["verdict"].as_str(), entry["reason"].as_str()), (Some("conflicted"), Some("outputs-changed")), "{report}");
+    assert_eq!(
+        (entry["verdict"].as_str(), entry["reason"].as_str()),
+        (Some("conflicted"), Some("outputs-changed")),
+        "{report}"
+    );
     assert_eq!(fs::read_to_string(two.there.join("out")).unwrap(), "1\n2\n");
     assert_eq!(fs::read_to_string(&beside(&two.there, "out")[0]).unwrap(), "3\n4\n");
     two.sync_both();

@@ -24,7 +24,7 @@ pub(crate) fn error(text: &str) {
 
 /// Prints a remark for people.
 pub(crate) fn note(text: &str) {
-    say(&mut anstream::stderr(), &format!("opship: {}", printable(text)));
+    say(&mut anstream::stderr(), &format!("opship: {}", name(text)));
 }
 
 /// Prints a line of the answer.
@@ -77,6 +77,11 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
+/// As [`printable`], on one line: a name with a line break must not look like a line of our own.
+pub(crate) fn name(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
+}
+
 /// Bytes for people: `512 B`, `3.4 kB`, `1.2 MB`.
 pub(crate) fn bytes(count: u64) -> String {
     if count < 1000 {
@@ -102,7 +107,7 @@ pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) {
     for row in rows {
         let mut text = String::new();
         for (column, cell) in row.iter().enumerate() {
-            let cell = printable(cell);
+            let cell = name(cell);
             let padding = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
             let gap = if column == 0 { "" } else { "  " };
             let _ = match right.contains(&column) {

@@ -90,7 +90,14 @@ pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Resul
     for count in 1..10_000u32 {
         let label = if count == 1 { String::new() } else { format!(" {count}") };
         let name = conflict_name(path.name().unwrap_or_default(), &format!(" (conflict {today} {short}{label})"));
-        let to = folder.join(&name).map_err(opship_record::Error::from)?;
+        // A path that is as long as paths may be has no room for the label: then the copy goes nearer to the root.
+        let to = loop {
+            match folder.join(&name) {
+                Ok(to) => break to,
+                Err(_) if !folder.is_root() => folder = folder.parent().unwrap_or_default(),
+                Err(error) => return Err(opship_record::Error::from(error).into()),
+            }
+        };
         match shared.root.rename(slot, to.as_str()) {
             Ok(()) => {
                 shared.root.sync_directory(folder.as_str()).map_err(ClientError::io(failed()))?;

@@ -4,9 +4,9 @@ use crate::ClientError;
 use crate::conflict::move_beside;
 use crate::db::index::{self, Row};
 use crate::db::intent::{self, Intent};
-use crate::db::{keep, log};
+use crate::db::{keep, log, remote};
 use crate::fs::{Found, is_absent, is_racy, now_nanos};
-use crate::log::EntryState;
+use crate::log::{Deferred, EntryState};
 use crate::source::hash_file;
 use crate::steps::Expected;
 pub(crate) use crate::steps::Step;
@@ -37,12 +37,14 @@ const POINTS: [&str; 10] = [
 /// Carries out a durable intent and appends. The caller has the lock.
 pub(crate) fn finish(shared: &Shared, id: u64, intent: &Intent) -> Result<(), ClientError> {
     let mut work = Work { shared, entry: intent.entry, displaced: Vec::new(), folders: BTreeSet::new() };
+    let mut refused = BTreeMap::new();
     for (index, step) in intent.steps.iter().enumerate() {
         match work.step(step) {
             // The file system will refuse this path for ever. What it holds is left as it is, and the next scan tells
             // that it is not as the entry says; the other paths go on.
             Err(ClientError::Io { what, error }) if is_refusal(&error) => {
-                tracing::warn!(%error, "{what} is not possible; the file stays as it is");
+                tracing::debug!(%error, "{what} is not possible; the file stays as it is");
+                refused.extend(path_of(step).map(|path| (path, error.to_string())));
             }
             other => other?,
         }
@@ -56,7 +58,16 @@ pub(crate) fn finish(shared: &Shared, id: u64, intent: &Intent) -> Result<(), Cl
     });
     let staged: BTreeMap<TreePath, u64> = staged.collect();
     shared.db.write(|db| {
-        update_index(db, shared, intent, &staged)?;
+        if intent.entry == 0 {
+            // What a pull could not place is not here: the index must not say so, or the next scan would ship the old state
+            // as a change of the new one.
+            defer_refused(db, intent, &refused)?;
+            let mut placed = intent.clone();
+            placed.changes.retain(|change| !refused.contains_key(&change.path));
+            update_index(db, shared, &placed, &staged)?;
+        } else {
+            update_index(db, shared, intent, &staged)?;
+        }
         work.displaced.iter().try_for_each(|displaced| keep::add_displaced(db, displaced))?;
         if intent.entry != 0 {
             log::set_state(db, intent.entry, EntryState::Pending)?;
@@ -66,6 +77,52 @@ pub(crate) fn finish(shared: &Shared, id: u64, intent: &Intent) -> Result<(), Cl
     })?;
     failpoint::hit("appended");
     Ok(())
+}
+
+/// The path that a step brings to its state after.
+fn path_of(step: &Step) -> Option<TreePath> {
+    match step {
+        Step::Remove { path, .. }
+        | Step::Directory { path }
+        | Step::Unhold { path, .. }
+        | Step::Put { path, .. }
+        | Step::Metadata { path, .. } => Some(path.clone()),
+        Step::Hold { to, .. } => Some(to.clone()),
+        Step::RemoveDirectory { at } => TreePath::new(at.clone()).ok(),
+    }
+}
+
+/// Remembers the server's states of paths that a pull could not place.
+fn defer_refused(db: &Connection, intent: &Intent, refused: &BTreeMap<TreePath, String>) -> Result<(), ClientError> {
+    for change in intent.changes.iter().filter(|change| refused.contains_key(&change.path)) {
+        let row = index::get(db, &change.path)?.map(|row| row.node);
+        let Some(reason) = refused.get(&change.path) else { continue };
+        let reason = format!("it cannot be written ({reason}); allow it, then run 'opship sync' again");
+        remote::defer(db, &Deferred { path: change.path.clone(), node: state_after(change, row), reason })?;
+    }
+    Ok(())
+}
+
+/// The server's state of a path in a pull's change; `row`: what the index holds.
+fn state_after(change: &Change, row: Option<Node>) -> Option<Node> {
+    match (&change.after, row) {
+        (After::Removed | After::Moved { .. }, _) => None,
+        (After::File { length, hash, mode, mtime }, _) => {
+            Some(Node::File { mode: mode.unwrap_or(DEFAULT_FILE_MODE), mtime: *mtime, length: *length, hash: *hash })
+        }
+        (After::Directory { mode }, _) => Some(Node::Directory { mode: mode.unwrap_or(DEFAULT_DIRECTORY_MODE) }),
+        (After::Symlink { target, mtime }, _) => Some(Node::Symlink { mtime: *mtime, target: target.clone() }),
+        (After::Metadata { mode: new_mode, mtime: new_mtime, .. }, row) => row.map(|mut node| {
+            match &mut node {
+                Node::File { mode, mtime, .. } => {
+                    (*mode, *mtime) = (new_mode.unwrap_or(*mode), new_mtime.unwrap_or(*mtime));
+                }
+                Node::Directory { mode } => *mode = new_mode.unwrap_or(*mode),
+                Node::Symlink { mtime, .. } => *mtime = new_mtime.unwrap_or(*mtime),
+            }
+            node
+        }),
+    }
 }
 
 struct Work<'a> {

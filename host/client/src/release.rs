@@ -69,6 +69,21 @@ pub(crate) fn release_displaced(shared: &Shared, entry: u64) -> Result<Vec<TreeP
     Ok(copies)
 }
 
+/// Drops all displaced files, before `.opship` goes with them. The caller has the lock.
+pub(crate) fn release_all_displaced(shared: &Shared) -> Result<(), ClientError> {
+    let entries = keep::entries_with_displaced(&shared.db.read())?;
+    for entry in entries {
+        release_displaced(shared, entry)?;
+        if let Some(open) = keep::displaced_of(&shared.db.read(), entry)?.first() {
+            return Err(ClientError::Refused(format!(
+                "a program still writes to what '{}' was before an operation; end it, then leave",
+                open.path
+            )));
+        }
+    }
+    Ok(())
+}
+
 enum Dropped {
     Gone,
     Stays,

@@ -119,12 +119,14 @@ impl WorkingCopy {
         }
     }
 
-    /// Makes the folder an ordinary one again: `.opship` goes, the files stay. Unshipped entries are lost.
+    /// Makes the folder an ordinary one again: `.opship` goes, the files stay. Unshipped entries are lost. What somebody
+    /// wrote to a displaced file becomes a conflict copy first.
     ///
     /// # Errors
-    /// [`ClientError::Io`].
+    /// [`ClientError::Refused`] while a program has a displaced file open for writing; [`ClientError::Io`].
     pub fn leave(self) -> Result<(), ClientError> {
         let _lock = self.lock()?;
+        crate::release::release_all_displaced(&self.shared)?;
         self.shared.root.remove_all(OPSHIP).map_err(ClientError::io("removing '.opship'"))
     }
 

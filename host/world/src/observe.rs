@@ -26,18 +26,43 @@ impl Seen {
 pub(crate) struct Observations {
     present: BTreeMap<TreePath, Seen>,
     absent: BTreeMap<TreePath, (TreePath, Kind)>,
+    /// Bytes that the paths take, about.
+    bytes: usize,
 }
+
+/// Most bytes of paths that a run may observe, about: a limit of the host's memory, which ends the run.
+const MAX_BYTES: usize = 64 << 20;
+/// What an item takes besides its path.
+const ITEM: usize = 128;
 
 impl Observations {
     /// It is there. Of the root nobody needs to be told.
     pub(crate) fn exists(&mut self, path: &TreePath) {
-        if !path.is_root() && !self.present.contains_key(path) {
-            self.present.insert(path.clone(), Seen::default());
+        if !path.is_root() {
+            self.seen(path);
         }
     }
 
+    fn seen(&mut self, path: &TreePath) -> &mut Seen {
+        if !self.present.contains_key(path) {
+            self.bytes += path.as_str().len() + ITEM;
+        }
+        self.present.entry(path.clone()).or_default()
+    }
+
+    /// Ends a run that observes more than the host has memory for.
+    ///
+    /// # Errors
+    /// [`Fault::Limit`].
+    pub(crate) fn check_size(&self) -> Result<(), Fault> {
+        if self.bytes > MAX_BYTES {
+            return Err(Fault::Limit { what: "bytes of observed paths", limit: MAX_BYTES as u64 });
+        }
+        Ok(())
+    }
+
     pub(crate) fn content(&mut self, path: &TreePath, content: &Arc<dyn FileContent>) {
-        self.present.entry(path.clone()).or_default().content = Some(Arc::clone(content));
+        self.seen(path).content = Some(Arc::clone(content));
     }
 
     /// The root has none that could differ.
@@ -45,18 +70,21 @@ impl Observations {
         if path.is_root() {
             return;
         }
-        self.present.entry(path.clone()).or_default().metadata = true;
+        self.seen(path).metadata = true;
     }
 
     pub(crate) fn listing(&mut self, path: &TreePath) {
-        self.present.entry(path.clone()).or_default().listing = true;
+        self.seen(path).listing = true;
     }
 
     pub(crate) fn target(&mut self, path: &TreePath) {
-        self.present.entry(path.clone()).or_default().target = true;
+        self.seen(path).target = true;
     }
 
     pub(crate) fn absent(&mut self, path: TreePath, missing: TreePath, above: Kind) {
+        if !self.absent.contains_key(&path) {
+            self.bytes += path.as_str().len() + missing.as_str().len() + ITEM;
+        }
         self.absent.entry(path).or_insert((missing, above));
     }
 

@@ -38,6 +38,7 @@ impl Tree {
         if path.is_empty() {
             return Err(Errno::Noent.into());
         }
+        self.observations.check_size()?;
         let mut rest: Vec<String> = Vec::new();
         push_components(path, &mut rest)?;
         let mut links = 0;

@@ -30,6 +30,14 @@ fn ensure(context: &Context) -> Result<Wasi> {
     Wasi::ensure(context)
 }
 
+/// What the tests run beside the toolchain: strace shows the order in which bytes become durable.
+pub(crate) fn for_tests(context: &Context) -> Result<()> {
+    if process::find("strace").is_none() {
+        apt::install(context, &["strace"], "showing in a test what becomes durable when")?;
+    }
+    Ok(())
+}
+
 /// Whether the `cc` crate, which compiles the C libraries, will find a compiler.
 fn has_c_compiler() -> bool {
     env::var_os("CC").is_some_and(|name| !name.is_empty()) || process::find("cc").is_some()

@@ -32,6 +32,7 @@ pub(crate) fn run(context: &Context, args: &[String]) -> Result<()> {
 fn prepare(context: &Context) -> Result<Option<PathBuf>> {
     let wasi = setup::step(context)?;
     guests::step(context, &wasi)?;
+    setup::for_tests(context)?;
     pymodules::step(context)
 }
 

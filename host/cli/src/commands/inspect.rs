@@ -54,7 +54,7 @@ pub(super) fn show(arguments: &Show, json: bool) -> Result<(), ClientError> {
 }
 
 fn print_entry(entry: &LogEntry, lists: &Lists) -> Result<(), ClientError> {
-    output::line(&format!("entry {}: {}", entry.number, output::printable(&entry.command)));
+    output::line(&format!("entry {}: {}", entry.number, output::name(&entry.command)));
     output::line(&format!(
         "  {}, {} bytes on the wire, {}",
         entries::kind(entry.kind),
@@ -71,16 +71,16 @@ fn print_entry(entry: &LogEntry, lists: &Lists) -> Result<(), ClientError> {
     }
     let answer = entry.answer.as_ref();
     if let Some(detail) = answer.and_then(|answer| answer.detail.as_deref()) {
-        output::line(&format!("  {}", output::printable(detail)));
+        output::line(&format!("  {}", output::name(detail)));
     }
     for difference in answer.and_then(|answer| answer.report.as_deref()).unwrap_or_default() {
         output::line(&format!("  {}", entries::difference(difference)));
     }
     for seen in &lists.observations {
-        output::line(&format!("  saw   {}", output::printable(&observation(seen))));
+        output::line(&format!("  saw   {}", output::name(&observation(seen))));
     }
     for done in &lists.changes {
-        output::line(&format!("  did   {}: {}", output::printable(&done.path.to_string()), change(done)));
+        output::line(&format!("  did   {}: {}", output::name(&done.path.to_string()), change(done)));
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ fn change(change: &Change) -> String {
         After::Removed => "removed".to_owned(),
         After::File { length, hash, .. } => format!("file of {length} bytes ({})", hash.short()),
         After::Directory { .. } => "directory".to_owned(),
-        After::Symlink { target, .. } => format!("link to {}", output::printable(&String::from_utf8_lossy(target))),
+        After::Symlink { target, .. } => format!("link to {}", output::name(&String::from_utf8_lossy(target))),
         After::Moved { from, .. } => format!("moved from {from}"),
         After::Metadata { .. } => "mode or time".to_owned(),
     }
@@ -124,11 +124,12 @@ pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
         }));
         return Ok(());
     }
+    let shown = output::name(path.as_str());
     let Some(entry) = entry else {
-        output::line(&format!("{path} came from the server: another client made it"));
+        output::line(&format!("{shown} came from the server: another client made it"));
         return Ok(());
     };
-    output::line(&format!("{path} was made by entry {}: {}", entry.number, output::printable(&entry.command)));
+    output::line(&format!("{shown} was made by entry {}: {}", entry.number, output::name(&entry.command)));
     output::line(&format!("  {}", how_it_travelled(&entry)));
     if let Some(reason) = entries::reason(&entry) {
         output::line(&format!("  because: {reason}; next: {}", reason.next_step()));

@@ -117,6 +117,11 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Displaced> {
     })
 }
 
+/// All entries that have displaced files; 0 for pulls.
+pub(crate) fn entries_with_displaced(db: &Connection) -> rusqlite::Result<Vec<u64>> {
+    db.prepare_cached("SELECT DISTINCT entry FROM displaced")?.query_map([], |row| Ok(uint(row.get(0)?)))?.collect()
+}
+
 /// Entries whose displaced files may go, and that still have some; 0 for pulls.
 pub(crate) fn released_with_displaced(db: &Connection) -> rusqlite::Result<Vec<u64>> {
     db.prepare_cached(

@@ -3,7 +3,7 @@
 use super::ServerUrl;
 use crate::ClientError;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Environment variable that holds a token and comes before everything else.
@@ -28,7 +28,11 @@ pub fn token_for(server: &ServerUrl) -> Result<String, ClientError> {
 }
 
 fn registration(server: &ServerUrl) -> Option<String> {
-    let address = server.host().parse().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let address: IpAddr = server.host().parse().ok()?;
+    // The registration of a server that was killed stays, and anybody may take its port then.
+    if !own_process_listens(address, server.port()) {
+        return None;
+    }
     let file = state_folder()?.join("opship/servers").join(format!("{address}_{}", server.port()));
     let registration: serde_json::Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
     let token = fs::read_to_string(registration.get("token_file")?.as_str()?).ok()?;
@@ -38,4 +42,52 @@ fn registration(server: &ServerUrl) -> Option<String> {
 fn state_folder() -> Option<PathBuf> {
     let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("XDG_STATE_HOME").or_else(|| Some(from("HOME")?.join(".local/state")))
+}
+
+/// Does a process of this user listen there? Linux tells in `/proc/net/tcp` and `tcp6`: local address, state (0A listens)
+/// and the user of each socket.
+fn own_process_listens(address: IpAddr, port: u16) -> bool {
+    let user = rustix::process::geteuid().as_raw().to_string();
+    let file = if address.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
+    let Ok(sockets) = fs::read_to_string(file) else { return false };
+    let wanted = [shown(address), shown(any(address))].map(|address| format!("{address}:{port:04X}"));
+    sockets.lines().skip(1).any(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        matches!(fields.as_slice(), [_, local, _, "0A", _, _, _, owner, ..] if wanted.iter().any(|w| w == local) && *owner == user)
+    })
+}
+
+fn any(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// An address as the kernel prints it: words of 32 bits in the machine's byte order.
+fn shown(address: IpAddr) -> String {
+    let bytes = match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    };
+    let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    words.map(|word| format!("{word:08X}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_listener_of_this_user_is_known_and_an_unused_port_is_not() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let at = listener.local_addr().unwrap();
+            assert!(own_process_listens(at.ip(), at.port()), "{at}");
+            drop(listener);
+            assert!(!own_process_listens(at.ip(), at.port()), "{at}");
+        }
+    }
 }

@@ -37,7 +37,7 @@ impl ServerUrl {
 
     /// Is the server on this machine's loopback interface?
     pub fn is_loopback(&self) -> bool {
-        self.host == "localhost" || self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        self.host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
     }
 }
 
@@ -61,6 +61,8 @@ impl FromStr for ServerUrl {
         if host.is_empty() {
             return Err(refused("the host is missing"));
         }
+        // What the name resolves to may be another address than the one that a local server has registered.
+        let host = if host == "localhost" { "127.0.0.1".to_owned() } else { host };
         Ok(ServerUrl { host, port: authority.port_u16().unwrap_or(DEFAULT_PORT) })
     }
 }

@@ -13,36 +13,66 @@ const FILE: &str = ".opshipignore";
 /// A larger file of rules is cut off here.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// The rules of the folders looked at so far; `None`: the folder has none.
+/// What is known of a folder that was looked at.
+#[derive(Clone, Default)]
+struct Folder {
+    /// Is it ignored, by itself or with a folder above it?
+    ignored: bool,
+    /// The rules that count in it: the nearest last, each with the folder that it stands in.
+    rules: Arc<Vec<(TreePath, Arc<Gitignore>)>>,
+}
+
+/// The folders looked at so far. Each is told from the one above it, so that deep trees cost no more than wide ones.
 #[derive(Default)]
-pub(super) struct Ignores(Mutex<HashMap<TreePath, Option<Arc<Gitignore>>>>);
+pub(super) struct Ignores(Mutex<HashMap<TreePath, Folder>>);
 
 impl Ignores {
     /// Is the path ignored, by itself or with a folder above it?
     pub(super) fn is_ignored(&self, root: &Root, path: &TreePath, is_directory: bool) -> bool {
-        let mut above: Vec<TreePath> = std::iter::successors(path.parent(), TreePath::parent).collect();
-        above.pop();
-        above.iter().rev().any(|folder| self.matches(root, folder, true)) || self.matches(root, path, is_directory)
+        let folder = self.folder(root, &path.parent().unwrap_or_default());
+        folder.ignored || matches(&folder, path, is_directory)
     }
 
-    /// Do the rules name this very path? The nearest file of rules that says anything decides.
-    fn matches(&self, root: &Root, path: &TreePath, is_directory: bool) -> bool {
-        for folder in std::iter::successors(path.parent(), TreePath::parent) {
-            let Some(rules) = self.rules(root, &folder) else { continue };
-            let Some(below) = path.strip_prefix(&folder) else { continue };
-            match rules.matched(below.as_str(), is_directory) {
-                Match::None => {}
-                Match::Ignore(_) => return true,
-                Match::Whitelist(_) => return false,
-            }
-        }
-        false
-    }
-
-    fn rules(&self, root: &Root, folder: &TreePath) -> Option<Arc<Gitignore>> {
+    fn folder(&self, root: &Root, path: &TreePath) -> Folder {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(folder.clone()).or_insert_with(|| read(root, folder)).clone()
+        let mut unknown = Vec::new();
+        let mut at = Some(path.clone());
+        let mut folder = loop {
+            match at {
+                None => break Folder::default(),
+                Some(next) => match known.get(&next) {
+                    Some(folder) => break folder.clone(),
+                    None => {
+                        at = next.parent();
+                        unknown.push(next);
+                    }
+                },
+            }
+        };
+        for next in unknown.into_iter().rev() {
+            folder.ignored = folder.ignored || (!next.is_root() && matches(&folder, &next, true));
+            if let Some(own) = read(root, &next) {
+                let mut rules = folder.rules.to_vec();
+                rules.push((next.clone(), own));
+                folder.rules = Arc::new(rules);
+            }
+            known.insert(next, folder.clone());
+        }
+        folder
     }
+}
+
+/// Do the rules name this very path? The nearest file of rules that says anything decides.
+fn matches(folder: &Folder, path: &TreePath, is_directory: bool) -> bool {
+    for (place, rules) in folder.rules.iter().rev() {
+        let Some(below) = path.strip_prefix(place) else { continue };
+        match rules.matched(below.as_str(), is_directory) {
+            Match::None => {}
+            Match::Ignore(_) => return true,
+            Match::Whitelist(_) => return false,
+        }
+    }
+    false
 }
 
 fn read(root: &Root, folder: &TreePath) -> Option<Arc<Gitignore>> {
