@@ -105,7 +105,8 @@ fn displaced(lists: &Lists) -> BTreeSet<TreePath> {
 fn is_only_in_values(shared: &Shared, present: &Present) -> Result<bool, ClientError> {
     let Some(row) = present.visible.row.as_ref().filter(|row| !row.synced) else { return Ok(false) };
     Ok(match row.hash() {
-        Some(hash) => present.visible.trusted && !waits::is_produced(&shared.db.read(), &hash)?,
+        // By the operation that made the state, or one before it: a later one may have made the same of these very bytes.
+        Some(hash) => present.visible.trusted && !waits::is_produced(&shared.db.read(), &hash, row.entry + 1)?,
         None => false,
     })
 }

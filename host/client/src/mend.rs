@@ -108,6 +108,9 @@ fn gone(shared: &Shared, number: u64, at_hand: &mut BTreeSet<Hash>) -> Result<Ve
     let changes = log::lists(&shared.db.read(), number)?.changes;
     for change in changes {
         let Some((_, hash)) = change.after.blob().filter(|(_, hash)| !at_hand.contains(hash)) else { continue };
+        if waits::is_produced(&shared.db.read(), &hash, number)? {
+            continue;
+        }
         if is_at_hand(shared, &hash)? {
             at_hand.insert(hash);
         } else {
@@ -117,10 +120,9 @@ fn gone(shared: &Shared, number: u64, at_hand: &mut BTreeSet<Hash>) -> Result<Ve
     Ok(gone)
 }
 
-/// Is a content here, with the server, or going to be made there?
+/// Is a content here or with the server?
 fn is_at_hand(shared: &Shared, hash: &Hash) -> Result<bool, ClientError> {
-    let is_produced = waits::is_produced(&shared.db.read(), hash)?;
-    Ok(is_produced || is_with_server(shared, hash)? || content_of(shared, hash)?.is_some())
+    Ok(is_with_server(shared, hash)? || content_of(shared, hash)?.is_some())
 }
 
 fn is_with_server(shared: &Shared, hash: &Hash) -> Result<bool, ClientError> {

@@ -15,12 +15,13 @@ impl WorkingCopy {
         self.path().join(OPSHIP)
     }
 
-    /// Is this the hash of an output or stream of an operation that has not settled? The server makes it by replaying.
+    /// Is this the hash of an output or stream of an operation before the entry `number` that has not settled? The server
+    /// makes it by replaying.
     ///
     /// # Errors
     /// [`ClientError::Database`].
-    pub fn is_produced(&self, hash: &Hash) -> Result<bool, ClientError> {
-        Ok(waits::is_produced(&self.shared.db.read(), hash)?)
+    pub fn is_produced(&self, hash: &Hash, number: u64) -> Result<bool, ClientError> {
+        Ok(waits::is_produced(&self.shared.db.read(), hash, number)?)
     }
 
     /// Does the server hold some path's state with this content?

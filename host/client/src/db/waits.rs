@@ -78,10 +78,10 @@ pub(crate) fn forget_paths(db: &Connection, number: u64) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Does an unsettled operation make this content?
-pub(crate) fn is_produced(db: &Connection, hash: &Hash) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM produced WHERE hash = ?1)")?
-        .query_row([hash.as_bytes()], |row| row.get(0))
+/// Does an unsettled operation before `number` make this content? A later one may make it out of the entry's own bytes.
+pub(crate) fn is_produced(db: &Connection, hash: &Hash, number: u64) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM produced WHERE hash = ?1 AND entry < ?2)")?
+        .query_row(params![hash.as_bytes(), int(number)], |row| row.get(0))
 }
 
 /// Sequence numbers of the entries that an entry still waits for, under its own client id, ascending. One that ended
@@ -224,9 +224,13 @@ fn waits(db: &Connection, number: u64, uses: &Uses) -> Result<BTreeSet<u64>, Cli
     let mut ancestors: BTreeSet<TreePath> = BTreeSet::new();
     for (path, mine) in uses {
         let rows = at.query_map(params![path.as_str(), limit], |r| Ok((uint(r.get(0)?), r.get::<_, u8>(1)?)))?;
-        for row in rows {
-            let (entry, theirs) = row?;
-            if collides(*mine, theirs) {
+        let rows: Vec<(u64, u8)> = rows.collect::<Result<_, _>>()?;
+        // The newest that writes the node waits itself for all before it that use the node.
+        let writes = |(_, theirs): &&(u64, u8)| theirs & (WRITES_NODE | WRITES_BELOW) != 0;
+        let newest = rows.iter().filter(writes).map(|(entry, _)| *entry).max().unwrap_or(0);
+        let uses_node = |theirs: u8| theirs & (READS_NODE | WRITES_NODE | WRITES_BELOW) != 0;
+        for (entry, theirs) in rows {
+            if collides(*mine, theirs) && (entry >= newest || !uses_node(theirs)) {
                 found.insert(entry);
             }
         }
