@@ -140,3 +140,31 @@ fn a_lost_answer_repeats_nothing() {
     assert_eq!(report["pulled"]["version"], 1, "{report}");
     assert_eq!(verdicts(&place, &here), ["shipped"]);
 }
+
+/// What was pulled before the kill may be undone by another before the next sync.
+#[test]
+fn a_pull_that_was_cut_off_misses_nothing_that_came_later() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("a"), "a").unwrap();
+    place.ok(&here, ["sync"]);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    let there = place.path("there");
+    fs::create_dir(here.join("d")).unwrap();
+    fs::write(here.join("d/f"), "f").unwrap();
+    fs::write(here.join("a"), "b").unwrap();
+    place.ok(&here, ["sync"]);
+    let killed = place.command(&there).arg("sync").env("OPSHIP_FAILPOINT", "appended").output().unwrap();
+    assert_eq!(killed.status.code(), None, "{}", String::from_utf8_lossy(&killed.stderr));
+    fs::remove_dir_all(here.join("d")).unwrap();
+    fs::write(here.join("a"), "a").unwrap();
+    place.ok(&here, ["sync"]);
+    place.ok(&there, ["sync"]);
+    assert_eq!(fs::read_to_string(there.join("a")).unwrap(), "a");
+    assert!(!there.join("d").exists());
+    assert!(verdicts(&place, &there).is_empty(), "a client that only pulls ships nothing");
+    place.ok(&here, ["sync"]);
+    let same = |folder: &Path| opship_tests::snapshot(folder).into_keys().collect::<Vec<_>>();
+    assert_eq!(same(&here), same(&there));
+}

@@ -33,6 +33,15 @@ impl WorkingCopy {
         Ok(paths.iter().any(|(_, row)| row.synced))
     }
 
+    /// The paths of which the index holds a state of the server's.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn synced_paths(&self) -> Result<Vec<TreePath>, ClientError> {
+        let rows = index::all_below(&self.shared.db.read(), &TreePath::root())?;
+        Ok(rows.into_iter().filter(|(_, row)| row.synced).map(|(path, _)| path).collect())
+    }
+
     /// Does the index hold some path with this content?
     ///
     /// # Errors

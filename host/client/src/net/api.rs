@@ -348,9 +348,16 @@ impl Api {
         response.body.all(MAX_JSON).await.map(|_| ())
     }
 
-    /// What the head holds at these paths.
-    pub async fn nodes(&mut self, paths: &[TreePath]) -> Result<Vec<(TreePath, Option<Node>)>, ClientError> {
-        let path = self.path("/nodes");
+    /// What a version, or the head, holds at these paths.
+    pub async fn nodes(
+        &mut self,
+        paths: &[TreePath],
+        version: Option<u64>,
+    ) -> Result<Vec<(TreePath, Option<Node>)>, ClientError> {
+        let path = match version {
+            None => self.path("/nodes"),
+            Some(version) => self.path(&format!("/nodes?version={version}")),
+        };
         let mut found = Vec::new();
         for paths in paths.chunks(HASHES_AT_ONCE) {
             let mut response = self.post_cbor(&path, codec::encode(&paths)).await?;

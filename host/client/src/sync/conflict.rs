@@ -75,7 +75,8 @@ impl Sync<'_> {
         }
         let paths: Vec<TreePath> = own.keys().chain(&moved).cloned().collect::<BTreeSet<_>>().into_iter().collect();
         let (mut apply, mut assume) = (Vec::new(), Vec::new());
-        for (path, theirs) in self.api.nodes(&paths).await? {
+        self.ahead.extend(paths.iter().cloned());
+        for (path, theirs) in self.api.nodes(&paths, None).await? {
             // A later entry that is not settled here speaks for the path now.
             let maker = self.copy.origin(&path)?.and_then(|origin| origin.entry);
             if maker.is_some_and(|number| !numbers.contains(&number)) {

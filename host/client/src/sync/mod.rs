@@ -14,7 +14,9 @@ pub use setup::{Source, clone, init};
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::{ClientError, WorkingCopy};
+use opship_record::TreePath;
 use opship_record::answer::Verdict;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// What a sync tells while it goes on.
@@ -31,7 +33,15 @@ pub struct Sync<'a> {
     progress: &'a dyn Progress,
     /// Versions that entries of this sync made.
     own_versions: Vec<u64>,
+    /// Paths whose states in the index may be newer than the version that the working copy stands on.
+    ahead: BTreeSet<TreePath>,
+    /// Did an earlier sync end before its pull was complete? Then any state may be newer.
+    interrupted: bool,
 }
+
+/// Set while the index may be ahead of the version that the working copy stands on. What differs between that version and
+/// the head does not tell then what differs here: another may have brought a path back to what it was.
+const UNSETTLED: &str = "net.unsettled";
 
 /// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
 /// value entry, which needs one more round.
@@ -48,7 +58,7 @@ impl<'a> Sync<'a> {
         progress: &'a dyn Progress,
     ) -> Result<Sync<'a>, ClientError> {
         let api = api_for(copy)?;
-        Ok(Sync { copy, book, api, progress, own_versions: Vec::new() })
+        Ok(Sync { copy, book, api, progress, own_versions: Vec::new(), ahead: BTreeSet::new(), interrupted: false })
     }
 
     /// Finds changed files, ships all entries that are ready, and pulls. What could not be done stays for the next time.
@@ -63,8 +73,12 @@ impl<'a> Sync<'a> {
         let mut report = SyncReport::default();
         self.register_modules().await?;
         self.leave_forked_identity().await?;
+        self.interrupted = self.copy.setting(UNSETTLED)?.is_some_and(|mark| !mark.is_empty());
         for _ in 0..ROUNDS {
             self.copy.append_changes()?;
+            if !self.copy.pending()?.is_empty() || !self.copy.unreleased()?.is_empty() {
+                self.copy.set_setting(UNSETTLED, "1")?;
+            }
             self.ship(&mut report).await?;
             self.release_ended(&mut report)?;
             // A conflict makes copies, which are shipped in the next round.

@@ -1,10 +1,11 @@
 //! Pulling: what others did is brought here, never over local changes.
 
-use super::{PullReport, Sync};
+use super::{PullReport, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::fs::KeptContent;
 use crate::remote::RemoteChange;
 use opship_record::node::Node;
+use opship_record::version::Version;
 use opship_record::{Hash, TreePath};
 use opship_world::FileContent;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,25 +26,55 @@ impl Sync<'_> {
     /// Brings the working copy to the head. `true`: something came that may need another round.
     pub(super) async fn pull(&mut self, report: &mut PullReport) -> Result<bool, ClientError> {
         let (base, _) = self.copy.base()?;
-        if let Some(version) = self.own_versions_only(base)? {
+        if !self.interrupted
+            && let Some(version) = self.own_versions_only(base)?
+        {
+            self.copy.set_setting(UNSETTLED, "")?;
             report.version = version;
             return self.apply_deferred(report).await;
         }
-        let (head, mut changes) = self.api.changes(base).await?;
-        let mut wanted = Vec::new();
-        while let Some((path, node)) = changes.next().await? {
-            if self.copy.node(&path)? != node {
-                wanted.push((path, node));
-            }
+        let (head, wanted) = self.wanted(base).await?;
+        if !wanted.is_empty() {
+            self.copy.set_setting(UNSETTLED, "1")?;
         }
         let mut news = false;
         for batch in batches(wanted) {
             news |= self.apply(batch, report).await?;
         }
         self.copy.set_base(head.number, &head.id())?;
+        self.copy.set_setting(UNSETTLED, "")?;
+        (self.interrupted, self.ahead) = (false, BTreeSet::new());
         report.version = head.number;
         news |= self.apply_deferred(report).await?;
         Ok(news)
+    }
+
+    /// The head, and what differs from it here: of what changed since `base`, and of what may be ahead of it. After an
+    /// interrupted sync the whole tree is compared.
+    async fn wanted(&mut self, base: u64) -> Result<(Version, Vec<State>), ClientError> {
+        let from = if self.interrupted { 0 } else { base };
+        let (head, mut changes) = self.api.changes(from).await?;
+        let mut states: BTreeMap<TreePath, Option<Node>> = BTreeMap::new();
+        while let Some((path, node)) = changes.next().await? {
+            states.insert(path, node);
+        }
+        if self.interrupted {
+            for path in self.copy.synced_paths()? {
+                states.entry(path).or_insert(None);
+            }
+        } else {
+            let ahead: Vec<TreePath> = self.ahead.iter().filter(|path| !states.contains_key(*path)).cloned().collect();
+            if !ahead.is_empty() {
+                states.extend(self.api.nodes(&ahead, Some(head.number)).await?);
+            }
+        }
+        let mut wanted = Vec::new();
+        for (path, node) in states {
+            if self.copy.node(&path)? != node {
+                wanted.push((path, node));
+            }
+        }
+        Ok((head, wanted))
     }
 
     /// If all versions after `base` are known to be our own, the head is here already: its number, and the base is moved.

@@ -287,6 +287,7 @@ impl Sync<'_> {
         self.copy.mark_answer(entry.number, &answer, traffic)?;
         if answer.verdict.is_some_and(Verdict::is_final_for_client) && changes_something(entry)? {
             self.own_versions.extend(answer.version);
+            self.ahead.extend(self.copy.lists(entry.number)?.changes.into_iter().map(|change| change.path));
         }
         if answer.status != Status::Needs {
             self.report(entry, &answer, progress, report)?;

@@ -1,18 +1,19 @@
 //! Trees of mounts, and single paths of the head.
 
 use crate::auth::{Reader, Writer};
-use crate::body::{CBOR_SEQUENCE, cbor, decode, hash, json, read, written};
+use crate::body::{CBOR_SEQUENCE, cbor, decode, hash, json, query, read, written};
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, Uri, header};
 use minicbor::bytes::ByteVec;
 use opship_record::limits::MAX_REQUEST;
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, Node};
 use opship_record::{TreePath, codec};
 use opship_storage::StorageError;
+use serde::Deserialize;
 use serde_json::json;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -65,20 +66,33 @@ pub(super) async fn get(
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, CBOR_SEQUENCE)], body).into_response())
 }
 
+#[derive(Deserialize)]
+struct At {
+    version: Option<u64>,
+}
+
 /// What the head holds at these paths: for a CBOR array of paths a CBOR sequence of `[path, node or null]`.
 pub(super) async fn nodes(
     State(state): State<Arc<Shared>>,
     Reader(scope): Reader,
+    uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let At { version } = query(&uri)?;
     let read = read(&state, &headers, body, MAX_REQUEST).await?;
     let paths: Vec<TreePath> = decode(&read.bytes)?;
     if paths.len() > MAX_PATHS {
         return Err(Problem::malformed(format!("more than {MAX_PATHS} paths; ask for fewer at once")));
     }
     let sequence = blocking(move || {
-        let root = state.store.head(&scope)?.root;
+        let root = match version {
+            None => state.store.head(&scope)?.root,
+            Some(number) => {
+                let found = state.store.version(&scope, number)?;
+                found.ok_or_else(|| Problem::not_found("version", &number.to_string()))?.root
+            }
+        };
         let view = state.store.tree(&scope, &root)?.ok_or_else(|| Problem::internal(&"the head has no tree"))?;
         let mut sequence = Vec::new();
         for path in paths {

@@ -73,13 +73,29 @@ impl Place {
         format!("http://{}", self.tap.address())
     }
 
+    /// How long a command takes with an empty cache of compiled modules, and then again with that cache.
+    pub(super) fn cold_and_warm(&self, directory: &Path, arguments: Vec<String>) -> Result<(Duration, Duration)> {
+        let cache = self.path("cold-cache");
+        let first = self.timed(directory, &arguments, &cache)?.time;
+        Ok((first, self.timed(directory, &arguments, &cache)?.time))
+    }
+
     /// Runs opship, which must succeed; the relay's count and the time go with what it printed.
     pub(super) fn opship(
         &self,
         directory: &Path,
         arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Result<Measured> {
-        let mut command = clean(&self.binary, self.folder.path(), &self.cache);
+        self.timed(directory, arguments, &self.cache)
+    }
+
+    fn timed(
+        &self,
+        directory: &Path,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        cache: &Path,
+    ) -> Result<Measured> {
+        let mut command = clean(&self.binary, self.folder.path(), cache);
         command.current_dir(directory).env("OPSHIP_TOKEN", &self.token).arg("--json").args(arguments);
         let (start, before) = (Instant::now(), self.tap.count());
         let output = command.output().map_err(Error::io("start", &self.binary))?;
