@@ -92,7 +92,6 @@ impl Sync<'_> {
     /// Paths that were left alone before are tried again: the entries that stood against them may have ended.
     async fn apply_deferred(&mut self, report: &mut PullReport) -> Result<bool, ClientError> {
         let deferred = self.copy.deferred()?;
-        report.deferred.clear();
         if deferred.is_empty() {
             return Ok(false);
         }
@@ -108,9 +107,8 @@ impl Sync<'_> {
             return Ok(false);
         }
         let contents = self.download(&batch).await?;
-        let total = batch.len() as u64;
         let mut changes = Vec::new();
-        for (path, node) in batch {
+        for (path, node) in batch.iter().cloned() {
             let content = match &node {
                 Some(Node::File { hash, length, .. }) => {
                     contents.get(hash).map(|file| downloaded(file, *hash, *length))
@@ -120,8 +118,14 @@ impl Sync<'_> {
             changes.push(RemoteChange { path, node, content: content.transpose()? });
         }
         let skipped = self.copy.apply_remote(changes)?;
-        report.changed += total - skipped.len() as u64;
-        report.deferred.extend(skipped.into_iter().map(|skip| (skip.path.to_string(), skip.reason)));
+        if let Some(skip) = skipped.iter().find(|skip| skip.content_missing) {
+            // What was here when it was asked for has gone since. The base stays, and the next sync looks at everything.
+            return Err(ClientError::Changed { path: skip.path.to_string() });
+        }
+        for (path, node) in batch {
+            report.changed += u64::from(self.copy.node(&path)? == node);
+        }
+        report.deferred = self.copy.deferred()?.into_iter().map(|left| (left.path.to_string(), left.reason)).collect();
         Ok(true)
     }
 
