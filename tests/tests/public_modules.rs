@@ -45,9 +45,7 @@ fn cpython_writes_the_same_files_on_the_server() {
 
 #[test]
 fn quickjs_prints_the_same_on_the_server() {
-    let Some(module) = python_module("../../../bin/quickjs.wasm").or_else(|| python_module("bin/quickjs.wasm")) else {
-        return;
-    };
+    let Some(module) = python_module("bin/quickjs.wasm") else { return };
     let place = Place::new();
     let server = Server::start(&place);
     let here = place.init(&server, "here", "main");
