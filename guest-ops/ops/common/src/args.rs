@@ -1,6 +1,6 @@
 //! Command lines as `getopt_long` reads them.
 //!
-//! The small argument parsers on crates.io take `-t=` for an empty value and know no abbreviated long
+//! The small argument parsers that there are take `-t=` for an empty value and know no abbreviated long
 //! options; users of these programs rely on both, so the rules are written out here.
 
 use crate::{os_str, os_string};
