@@ -7,6 +7,7 @@ use crate::log::{EntryState, LogEntry};
 use crate::{ClientError, WorkingCopy};
 use opship_record::node::Node;
 use opship_record::{Hash, TreePath};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 impl WorkingCopy {
@@ -40,6 +41,30 @@ impl WorkingCopy {
     pub fn synced_paths(&self) -> Result<Vec<TreePath>, ClientError> {
         let rows = index::all_below(&self.shared.db.read(), &TreePath::root())?;
         Ok(rows.into_iter().filter(|(_, row)| row.synced).map(|(path, _)| path).collect())
+    }
+
+    /// The paths that entries changed which ended at or after a time, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn paths_ended_since(&self, time: u64) -> Result<BTreeSet<TreePath>, ClientError> {
+        let numbers = log::ended_since(&self.shared.db.read(), time)?;
+        let mut paths = BTreeSet::new();
+        for number in numbers {
+            paths.extend(self.lists(number)?.changes.into_iter().map(|change| change.path));
+        }
+        Ok(paths)
+    }
+
+    /// Notes, in one transaction, that a pull is complete: now, under `at`, and with `mark` empty.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn settle(&self, at: &str, mark: &str) -> Result<(), ClientError> {
+        self.shared.db.write(|db| {
+            set_meta(db, at, log::now_millis().to_string())?;
+            Ok(set_meta(db, mark, "")?)
+        })
     }
 
     /// Does the index hold some path with this content?

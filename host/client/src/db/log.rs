@@ -124,6 +124,12 @@ pub(crate) fn in_state(db: &Connection, state: EntryState) -> Result<Vec<LogEntr
     entries.into_iter().map(|entry| with_waits(db, entry)).collect()
 }
 
+/// Numbers of the entries that ended at or after a time, in milliseconds since 1970.
+pub(crate) fn ended_since(db: &Connection, time: u64) -> rusqlite::Result<Vec<u64>> {
+    let mut statement = db.prepare_cached("SELECT number FROM entry WHERE ended >= ?1 ORDER BY number")?;
+    statement.query_map([int(time)], |row| Ok(uint(row.get(0)?)))?.collect()
+}
+
 /// The ended entries for which something is still kept, in order.
 pub(crate) fn unreleased(db: &Connection) -> Result<Vec<LogEntry>, ClientError> {
     let sql = format!("SELECT {COLUMNS} FROM entry WHERE state = 2 AND released = 0 ORDER BY number");

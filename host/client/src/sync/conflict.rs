@@ -1,7 +1,7 @@
 //! Conflicts: where another's change clashes with ours the head keeps the other's state, and our own stays beside it.
 //! What does not clash stays in its place and travels as a value.
 
-use super::{PullReport, Sync};
+use super::{PullReport, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::log::LogEntry;
 use opship_record::TreePath;
@@ -95,6 +95,7 @@ impl Sync<'_> {
                 _ => apply.push((path, theirs)),
             }
         }
+        self.copy.set_setting(UNSETTLED, "1")?;
         self.copy.assume_remote(&assume)?;
         for entry in &entries {
             match entry.verdict() {

@@ -39,9 +39,12 @@ pub struct Sync<'a> {
     interrupted: bool,
 }
 
-/// Set while the index may be ahead of the version that the working copy stands on. What differs between that version and
-/// the head does not tell then what differs here: another may have brought a path back to what it was.
+/// Set while states of the server come into the index that are newer than the version that the working copy stands on.
+/// What differs between that version and the head does not tell then what differs here: another may have brought a path
+/// back to what it was.
 const UNSETTLED: &str = "net.unsettled";
+/// When the last pull was complete, in milliseconds since 1970: entries that ended later may be ahead of its version.
+const SETTLED_AT: &str = "net.settled-at";
 
 /// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
 /// value entry, which needs one more round.
@@ -74,11 +77,10 @@ impl<'a> Sync<'a> {
         self.register_modules().await?;
         self.leave_forked_identity().await?;
         self.interrupted = self.copy.setting(UNSETTLED)?.is_some_and(|mark| !mark.is_empty());
+        let settled = self.copy.setting(SETTLED_AT)?.and_then(|time| time.parse().ok()).unwrap_or(0);
+        self.ahead = self.copy.paths_ended_since(settled)?;
         for _ in 0..ROUNDS {
             self.copy.append_changes()?;
-            if !self.copy.pending()?.is_empty() || !self.copy.unreleased()?.is_empty() {
-                self.copy.set_setting(UNSETTLED, "1")?;
-            }
             self.ship(&mut report).await?;
             self.release_ended(&mut report)?;
             // A conflict makes copies, which are shipped in the next round.

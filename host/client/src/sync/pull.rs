@@ -1,6 +1,6 @@
 //! Pulling: what others did is brought here, never over local changes.
 
-use super::{PullReport, Sync, UNSETTLED};
+use super::{PullReport, SETTLED_AT, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::fs::KeptContent;
 use crate::remote::RemoteChange;
@@ -29,24 +29,27 @@ impl Sync<'_> {
         if !self.interrupted
             && let Some(version) = self.own_versions_only(base)?
         {
-            self.copy.set_setting(UNSETTLED, "")?;
             report.version = version;
-            return self.apply_deferred(report).await;
+            let news = self.apply_deferred(report).await?;
+            self.settled()?;
+            return Ok(news);
         }
         let (head, wanted) = self.wanted(base).await?;
-        if !wanted.is_empty() {
-            self.copy.set_setting(UNSETTLED, "1")?;
-        }
         let mut news = false;
         for batch in batches(wanted) {
             news |= self.apply(batch, report).await?;
         }
         self.copy.set_base(head.number, &head.id())?;
-        self.copy.set_setting(UNSETTLED, "")?;
-        (self.interrupted, self.ahead) = (false, BTreeSet::new());
         report.version = head.number;
         news |= self.apply_deferred(report).await?;
+        self.settled()?;
         Ok(news)
+    }
+
+    /// The index is as the version that the working copy stands on, but for what is deferred and what waits.
+    fn settled(&mut self) -> Result<(), ClientError> {
+        (self.interrupted, self.ahead) = (false, BTreeSet::new());
+        self.copy.settle(SETTLED_AT, UNSETTLED)
     }
 
     /// The head, and what differs from it here: of what changed since `base`, and of what may be ahead of it. After an
@@ -117,6 +120,7 @@ impl Sync<'_> {
             };
             changes.push(RemoteChange { path, node, content: content.transpose()? });
         }
+        self.copy.set_setting(UNSETTLED, "1")?;
         let skipped = self.copy.apply_remote(changes)?;
         if let Some(skip) = skipped.iter().find(|skip| skip.content_missing) {
             // What was here when it was asked for has gone since. The base stays, and the next sync looks at everything.
