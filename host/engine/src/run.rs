@@ -45,8 +45,8 @@ impl<'a> Run<'a> {
 pub struct Slow {
     /// After how long; looked at every 5 ms.
     pub after: Duration,
-    /// What to do.
-    pub call: Box<dyn FnOnce() + Send>,
+    /// What to do. `false` ends the run with [`RunError::Cancelled`].
+    pub call: Box<dyn FnOnce() -> bool + Send>,
 }
 
 /// A run that ended, with whatever exit codes.
@@ -186,8 +186,10 @@ impl Watch {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(End::Deadline);
         }
-        if let Some(slow) = self.slow.take_if(|slow| self.started.elapsed() >= slow.after) {
-            (slow.call)();
+        if let Some(slow) = self.slow.take_if(|slow| self.started.elapsed() >= slow.after)
+            && !(slow.call)()
+        {
+            return Err(End::Cancelled);
         }
         if let (Some(progress), Some((done, total))) = (&self.progress, world.progress())
             && self.told != Some((done, total))

@@ -111,8 +111,15 @@ fn a_run_can_be_cancelled_before_and_while_it_runs() {
     let cancel = Arc::new(AtomicBool::new(false));
     let mut run = case.run();
     run.cancel = Some(Arc::clone(&cancel));
-    let call = Box::new(move || cancel.store(true, Ordering::Relaxed));
+    let call = Box::new(move || {
+        cancel.store(true, Ordering::Relaxed);
+        true
+    });
     run.slow = Some(Slow { after: Duration::from_millis(10), call });
+    assert!(matches!(engine.run(run), Err(RunError::Cancelled)));
+
+    let mut run = case.run();
+    run.slow = Some(Slow { after: Duration::from_millis(10), call: Box::new(|| false) });
     assert!(matches!(engine.run(run), Err(RunError::Cancelled)));
 }
 
@@ -138,6 +145,7 @@ fn a_long_run_is_called_slow_once_in_its_thread_and_tells_its_progress() {
     let call = Box::new(move || {
         assert_eq!(std::thread::current().id(), thread);
         calls.fetch_add(1, Ordering::Relaxed);
+        true
     });
     run.slow = Some(Slow { after: Duration::ZERO, call });
     run.progress = Some(Arc::new(move |done, total| {

@@ -7,6 +7,7 @@ use crate::replay::{Attempt, NotMatched, Ran, attempt};
 use crate::report;
 use crate::ship::{Closing, Context, Origin, Standing, conflict, end, halted, standing};
 use crate::state::blocking;
+use crate::workers::Place;
 use opship_record::answer::{Answer, Difference, Need, Reason, Status, Verdict};
 use opship_record::plan::{PROFILE, Stdin};
 use opship_record::record::Record;
@@ -49,13 +50,15 @@ async fn replay(context: &Arc<Context>, record: &Arc<Record>, parts: &Arc<Parts>
     {
         return Ok(Replay::Not(not));
     }
-    let (mut loaded, mut repeats) = (BTreeSet::new(), 0);
+    let (mut loaded, mut repeats, mut is_long) = (BTreeSet::new(), 0, false);
     loop {
         let (own, record, sent) = (Arc::clone(context), Arc::clone(record), Arc::clone(parts));
-        let attempted = state.workers.run(move |place| attempt(&own, &record, &sent, place)).await;
+        let work = move |place: &Place| attempt(&own, &record, &sent, place);
+        let attempted = if is_long { state.workers.run_long(work).await } else { state.workers.run(work).await };
         match attempted.map_err(|_| Halt::Failed("the replay was broken off; send the entry again".to_owned()))? {
             Attempt::Matched(ran) => return Ok(Replay::Matched(ran)),
             Attempt::Halt(halt) => return Err(halt),
+            Attempt::Crowded => is_long = true,
             // The head may have moved on to what the record was made on.
             Attempt::Not(not) if repeats < REPEATS && has_moved(context, &not).await? => repeats += 1,
             Attempt::Not(not) => {

@@ -5,7 +5,7 @@ use crate::lists::{Halt, Parts};
 use crate::modules::Known;
 use crate::ship::Context;
 use crate::workers::Place;
-use opship_engine::{LoadedModule, Run, Slow};
+use opship_engine::{LoadedModule, Run, RunError, Slow};
 use opship_record::Hash;
 use opship_record::answer::{Need, Reason};
 use opship_record::plan::Stdin;
@@ -14,6 +14,7 @@ use opship_storage::{SMALL_BLOB, StorageError};
 use opship_world::{FileContent, MemoryContent, Outcome, Produced, ProducedBody, TreeSource, WorldConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// After this time a run is a long one.
@@ -49,6 +50,8 @@ pub(crate) enum Attempt {
     Matched(Arc<Ran>),
     /// It goes by value.
     Not(NotMatched),
+    /// It is a long run, and there are too many already: it starts again once there is room.
+    Crowded,
     /// It stops here.
     Halt(Halt),
 }
@@ -212,6 +215,9 @@ fn run(
     };
     let finished = match state.engine.run(run) {
         Ok(finished) => finished,
+        Err(RunError::Cancelled) if !place.is_long() && !state.cancel.load(Ordering::Relaxed) => {
+            return Attempt::Crowded;
+        }
         Err(error) => {
             return match unfinished(&error) {
                 Unfinished::ByValue(reason) => {
