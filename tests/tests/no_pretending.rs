@@ -4,6 +4,7 @@
 
 use opship_tests::{Place, Server, assert_same_tree, guest, snapshot, verdicts};
 use std::fs;
+use std::path::PathBuf;
 
 #[test]
 fn with_replay_disabled_nothing_is_matched_and_nothing_is_lost() {
@@ -22,8 +23,8 @@ fn with_replay_disabled_nothing_is_matched_and_nothing_is_lost() {
     assert_same_tree(&here, &place.path("there"));
 }
 
-#[test]
-fn a_stale_observation_ends_conflicted_and_both_results_are_kept() {
+/// A place with a server and two working copies: `there` has changed `input`, and `here` does not know it yet.
+fn stale_input() -> (Place, Server, PathBuf, PathBuf) {
     let place = Place::new();
     let server = Server::start(&place);
     let here = place.init(&server, "here", "main");
@@ -33,6 +34,12 @@ fn a_stale_observation_ends_conflicted_and_both_results_are_kept() {
     let there = place.path("there");
     fs::write(there.join("input"), "other\n").unwrap();
     place.ok(&there, ["sync"]);
+    (place, server, here, there)
+}
+
+#[test]
+fn a_stale_observation_ends_conflicted_and_both_results_are_kept() {
+    let (place, _server, here, there) = stale_input();
 
     place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
     let report = place.json(&here, ["sync"]);
@@ -90,15 +97,7 @@ fn operations_that_do_not_touch_each_other_both_match() {
 
 #[test]
 fn an_entry_that_needs_a_conflicted_one_is_parked_and_others_go_on() {
-    let place = Place::new();
-    let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("input"), "b\na\n").unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
-    fs::write(there.join("input"), "other\n").unwrap();
-    place.ok(&there, ["sync"]);
+    let (place, _server, here, there) = stale_input();
     place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
     place.ok(&here, ["run", "gzip", "--", "-k", "output"]);
     fs::write(here.join("unrelated"), "u").unwrap();

@@ -4,7 +4,6 @@ use crate::db::{self, index, log, meta, remote, set_meta};
 use crate::log::{Deferred, EntryState, LogEntry, Origin, Traffic};
 use crate::{ClientError, WorkingCopy};
 use opship_record::answer::Answer;
-use opship_record::entry::ClientId;
 use opship_record::node::Node;
 use opship_record::record::Lists;
 use opship_record::{Hash, TreePath};
@@ -32,14 +31,6 @@ impl WorkingCopy {
     /// [`ClientError::NoEntry`], [`ClientError::Database`].
     pub fn entry(&self, number: u64) -> Result<LogEntry, ClientError> {
         log::get(&self.shared.db.read(), number)
-    }
-
-    /// An entry by its key on the wire.
-    ///
-    /// # Errors
-    /// [`ClientError::Database`].
-    pub fn entry_of(&self, client: &ClientId, sequence: u64) -> Result<Option<LogEntry>, ClientError> {
-        log::find(&self.shared.db.read(), client, sequence)
     }
 
     /// The full lists of an entry, for an answer that needs them and for `show`.

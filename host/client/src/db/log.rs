@@ -110,13 +110,6 @@ pub(crate) fn get(db: &Connection, number: u64) -> Result<LogEntry, ClientError>
     with_waits(db, entry.ok_or(ClientError::NoEntry(number))?)
 }
 
-/// An entry by its key on the wire.
-pub(crate) fn find(db: &Connection, client: &ClientId, sequence: u64) -> Result<Option<LogEntry>, ClientError> {
-    let sql = format!("SELECT {COLUMNS} FROM entry WHERE client = ?1 AND sequence = ?2");
-    let found = db.prepare_cached(&sql)?.query_row(params![client.as_bytes(), int(sequence)], read).optional()?;
-    found.map(|entry| with_waits(db, entry)).transpose()
-}
-
 /// All entries in a state, in order.
 pub(crate) fn in_state(db: &Connection, state: EntryState) -> Result<Vec<LogEntry>, ClientError> {
     let sql = format!("SELECT {COLUMNS} FROM entry WHERE state = ?1 ORDER BY number");
