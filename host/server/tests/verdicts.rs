@@ -287,6 +287,24 @@ async fn a_chain_in_one_request_ends_in_its_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reordered_request_commits_nothing_out_of_order_and_is_whole_when_sent_again() {
+    let server = TestServer::start().await;
+    let module = copy();
+    server.upload(&module).await;
+    let (record, _) = record(&module, tree(&[("in", b"input")]));
+    let first = value(client(1), 1, vec![created("in", b"input")], [&b"input"[..]]);
+    let second = Entry::new(client(1), 2, &[1], Body::Operation(record), Vec::new());
+    let answers = server.ship(&[second.clone(), first]).await;
+    assert_eq!(answers.len(), 2);
+    let of = |sequence| answers.iter().find(|answer| answer.sequence == sequence).unwrap();
+    assert_eq!(of(1).verdict, Some(Verdict::Shipped));
+    assert!(of(2).verdict == Some(Verdict::Matched) || of(2).status == Status::Parked, "{:?}", of(2));
+    let answer = server.ship_one(&second).await;
+    assert_eq!((answer.verdict, answer.version), (Some(Verdict::Matched), Some(2)));
+    assert_eq!(server.head().await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_value_asks_for_its_list_and_contents_and_its_lengths_must_be_true() {
     let server = TestServer::start().await;
     let whole = value(client(1), 1, vec![created("a", b"text")], [&b"text"[..]]);
