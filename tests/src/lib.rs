@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on stops here")]
 
+pub mod conformance;
 mod disk;
 mod guests;
 mod server;

@@ -5,7 +5,7 @@
 use opship_engine::{Compiler, Engine, EngineConfig, LoadedModule, RUN_STACK_BYTES, Run};
 use opship_record::plan::{PROFILE, Plan, Step};
 use opship_record::{FORMAT_VERSION, Hash};
-use opship_world::{Budget, MemoryTree, Spill, SpillFile, WorldConfig};
+use opship_world::{Budget, Fixtures, MemoryTree, Spill, SpillFile, WorldConfig};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -85,6 +85,7 @@ fn run(engine: &Engine, module: Hash, modules: &BTreeMap<Hash, LoadedModule>) ->
         budget: Budget::default(),
         stdin_blobs: BTreeMap::new(),
         mounts: BTreeMap::new(),
+        fixtures: Fixtures::default(),
     };
     engine.run(Run::new(world, modules))?;
     Ok(())

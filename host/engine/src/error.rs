@@ -96,13 +96,16 @@ pub enum ModuleError {
 pub enum RunError {
     /// The module trapped.
     #[error(
-        "step {step} stopped with a fault in the module: {message}; nothing was changed: mend the module or its input"
+        "step {step} stopped with a fault in the module: {message}{}; nothing was changed: mend the module or its input",
+        quoted(said)
     )]
     Trap {
         /// The step's index, from 0.
         step: usize,
         /// What happened and where, with function names if the module has them.
         message: String,
+        /// The end of what it wrote to standard error; nothing that could steer a terminal.
+        said: String,
     },
     /// The module recursed too deep.
     #[error("step {step} recursed deeper than the sandbox's stack of {} KiB; nothing was changed", crate::MAX_WASM_STACK >> 10)]
@@ -159,6 +162,11 @@ impl From<Fault> for RunError {
             },
         }
     }
+}
+
+/// The last words of a module, if there are any.
+fn quoted(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!("; its standard error ended with \"{said}\"") }
 }
 
 /// Names for people, at most 20 of them.

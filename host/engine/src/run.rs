@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wasmtime::{Memory, Store, StoreContextMut, ThrownException, Trap, UpdateDeadline, WasmBacktrace};
 
+/// Bytes at the end of standard error that are shown with a fault.
+const LAST_WORDS: usize = DETAIL;
+
 /// What to run, and how it is watched.
 pub struct Run<'a> {
     /// The world that the module sees.
@@ -137,7 +140,11 @@ impl Engine {
             Err(Left::End(End::Exit(code))) => code,
             Err(Left::End(end)) => return Err(run_error(step, end)),
             Err(Left::StackOverflow) => return Err(RunError::StackOverflow { step }),
-            Err(Left::Trap(message)) => return Err(RunError::Trap { step, message }),
+            Err(Left::Trap(message)) => {
+                let said = store.data().world.last_words(LAST_WORDS)?;
+                let said = printable(String::from_utf8_lossy(&said).trim(), DETAIL);
+                return Err(RunError::Trap { step, message, said });
+            }
             Err(Left::Host(detail)) => return Err(RunError::Host { detail }),
         };
         Ok((exit, store.into_data()))
@@ -215,7 +222,7 @@ fn run_error(step: usize, end: End) -> RunError {
         End::Deadline => RunError::Deadline,
         End::Cancelled => RunError::Cancelled,
         End::Memory(_) => RunError::Host { detail: end.to_string() },
-        End::Exit(_) => RunError::Trap { step, message: end.to_string() },
+        End::Exit(_) => RunError::Trap { step, message: end.to_string(), said: String::new() },
     }
 }
 

@@ -61,12 +61,17 @@ fn a_fault_in_the_module_is_reported_with_step_and_names() {
     let faulty = r#"(module (memory (export "memory") 1)
         (func $inner (drop (i32.load (i32.const -1)))) (func $outer (call $inner)) (func (export "_start") (call $outer)))"#;
     match engine.run(Case::new(&engine, &[support::NOTHING, faulty]).run()) {
-        Err(RunError::Trap { step, message }) => {
-            assert_eq!(step, 1);
+        Err(RunError::Trap { step, message, said }) => {
+            assert_eq!((step, said.as_str()), (1, ""));
             assert!(message.contains("out of bounds") && message.contains("inner < outer"), "{message}");
         }
         other => panic!("{other:?}"),
     }
+    let words = r#"(data (i32.const 0) "\08\00\00\00\0a\00\00\00no \1b room\0a")"#;
+    let panics = "(block (result i32) (drop (call $write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 100))) unreachable)";
+    let error =
+        run(&engine, &module(&format!(r#"(memory (export "memory") 1){words}"#), panics)).unwrap_err().to_string();
+    assert!(error.contains("ended with \"no \u{fffd} room\""), "what the module said itself is shown: {error}");
     let without_names = r#"(module (func (export "_start") (drop (i32.div_u (i32.const 1) (i32.const 0)))))"#;
     let error = run(&engine, without_names).unwrap_err().to_string();
     assert!(error.contains("divide by zero") && error.contains("function 0"), "{error}");

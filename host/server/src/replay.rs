@@ -11,7 +11,7 @@ use opship_record::answer::{Need, Reason};
 use opship_record::plan::Stdin;
 use opship_record::record::Record;
 use opship_storage::{SMALL_BLOB, StorageError};
-use opship_world::{FileContent, MemoryContent, Outcome, Produced, ProducedBody, TreeSource, WorldConfig};
+use opship_world::{FileContent, Fixtures, MemoryContent, Outcome, Produced, ProducedBody, TreeSource, WorldConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -182,6 +182,7 @@ fn prepare(context: &Context, record: &Record, parts: &Parts) -> Result<Prepared
         budget: state.budget,
         stdin_blobs,
         mounts,
+        fixtures: Fixtures::default(),
     };
     Ok(Prepared::Ready(Box::new(world), root, modules))
 }

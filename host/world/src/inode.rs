@@ -36,7 +36,20 @@ pub(crate) struct Inode {
     /// Nanoseconds since 1970; not used for directories.
     pub(crate) mtime: i64,
     pub(crate) mtime_set: bool,
+    pub(crate) accessed: Accessed,
     pub(crate) node: Node,
+}
+
+/// What stat shows as the time of the last access. Reading does not move it, and no tree keeps it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Accessed {
+    /// The modification time.
+    #[default]
+    Modified,
+    /// What the run set, or when it made or wrote what is there.
+    Own(i64),
+    /// The source's modification time, from before the run set that alone.
+    Source(i64),
 }
 
 pub(crate) enum Node {

@@ -26,13 +26,16 @@ impl World {
         }
         self.streams.push((Body::new(), Body::new()));
         self.arguments = step.arguments.iter().map(|argument| with_nul(argument)).collect();
-        self.environment = environment(&step);
+        self.environment = environment(&step, self.fixtures.variables);
         self.mount_all(&step)?;
         let input = self.input(&step)?;
         let output = self.output(&step)?;
         let directory = step.current_directory();
         let current = self.current(&directory)?;
-        let opened = self.open_standard(input, output).and_then(|()| self.open_directories(&step, current));
+        let opened = self.open_standard(input, output).and_then(|()| match self.fixtures.directories {
+            true => self.open_directories(&step, current),
+            false => Ok(()),
+        });
         opened.map_err(|trap| refused(trap, "the preopened directories"))
     }
 
@@ -138,11 +141,12 @@ impl World {
 
 /// What a step's environment holds: the fixed variables first, then the plan's in its order; one that the plan sets again
 /// keeps the place of its first mention and the value of its last.
-fn environment(step: &Step) -> Vec<Vec<u8>> {
-    let mut variables: Vec<(Vec<u8>, Vec<u8>)> =
-        FIXED.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
-    if let Some(directory) = &step.directory {
-        variables.push((b"PWD".to_vec(), format!("/{directory}").into_bytes()));
+fn environment(step: &Step, fixed: bool) -> Vec<Vec<u8>> {
+    let mut variables: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    if fixed {
+        variables.extend(FIXED.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())));
+        let directory = step.directory.as_ref().map(|directory| format!("/{directory}").into_bytes());
+        variables.extend(directory.map(|directory| (b"PWD".to_vec(), directory)));
     }
     for (name, value) in step.environment.as_deref().unwrap_or_default() {
         match variables.iter_mut().find(|(known, _)| known.as_slice() == name.as_slice()) {

@@ -1,7 +1,7 @@
 //! The tree that a run sees: inodes made as they are looked up, over sources that do not change.
 
 use crate::body::{Body, Store};
-use crate::inode::{DirectoryNode, FileNode, Inode, InodeId, Node, ROOT, Realm};
+use crate::inode::{Accessed, DirectoryNode, FileNode, Inode, InodeId, Node, ROOT, Realm};
 use crate::observe::Observations;
 use crate::{Errno, Fault, FileContent, SourceNode, Trap, TreeSource, limits};
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, Kind};
@@ -378,5 +378,17 @@ fn new_inode(realm: Realm, node: Node, mtime: i64) -> Inode {
         Node::File(_) => DEFAULT_FILE_MODE,
         Node::Symlink(_) => 0o777,
     };
-    Inode { realm, origin: None, number: 0, names: 0, opens: 0, mode, mode_set: false, mtime, mtime_set: false, node }
+    Inode {
+        realm,
+        origin: None,
+        number: 0,
+        names: 0,
+        opens: 0,
+        mode,
+        mode_set: false,
+        mtime,
+        mtime_set: false,
+        accessed: Accessed::Modified,
+        node,
+    }
 }

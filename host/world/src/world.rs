@@ -27,6 +27,25 @@ pub struct WorldConfig {
     pub stdin_blobs: BTreeMap<Hash, Arc<dyn FileContent>>,
     /// Trees for the steps' mounts, by tree hash.
     pub mounts: BTreeMap<Hash, Arc<dyn TreeSource>>,
+    /// What each step finds besides. All of it, wherever a run is recorded or replayed.
+    pub fixtures: Fixtures,
+}
+
+/// What each step finds that its plan does not name. It is part of the engine profile, so only conformance cases, which
+/// say exactly what they want, leave some of it out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fixtures {
+    /// The variables `LANG` and `TZ`, and `PWD` where the current directory is not the root.
+    pub variables: bool,
+    /// The preopened directories.
+    pub directories: bool,
+}
+
+impl Default for Fixtures {
+    /// All of it.
+    fn default() -> Fixtures {
+        Fixtures { variables: true, directories: true }
+    }
 }
 
 /// The operator's own limits. Exceeding one ends the run with [`Fault::Limit`]; the guest never sees an errno for it.
@@ -57,6 +76,7 @@ pub struct World {
     pub(crate) plan: Plan,
     pub(crate) stdin_blobs: BTreeMap<Hash, Arc<dyn FileContent>>,
     pub(crate) mounts: BTreeMap<Hash, Arc<dyn TreeSource>>,
+    pub(crate) fixtures: Fixtures,
     pub(crate) tree: Tree,
     pub(crate) descriptors: Descriptors,
     pub(crate) clock: Clock,
@@ -92,6 +112,7 @@ impl World {
             plan: config.plan,
             stdin_blobs: config.stdin_blobs,
             mounts: config.mounts,
+            fixtures: config.fixtures,
         })
     }
 
@@ -130,6 +151,19 @@ impl World {
         });
         let lists = Lists { observations, changes: effects.changes, streams: digests.collect(), exits: self.exits };
         Ok(Outcome { lists, files: effects.files, streams })
+    }
+
+    /// The last bytes of what the step wrote to standard error, at most `most`: a module that faults often says why there.
+    ///
+    /// # Errors
+    /// [`Fault::Spill`] if they were on disk and cannot be read.
+    pub fn last_words(&self, most: usize) -> Result<Vec<u8>, Fault> {
+        let Some((_, stderr)) = self.streams.last() else { return Ok(Vec::new()) };
+        let length = usize::try_from(stderr.length()).unwrap_or(usize::MAX).min(most);
+        let mut bytes = vec![0; length];
+        let count = stderr.read_at(stderr.length() - length as u64, &mut bytes)?;
+        bytes.truncate(count);
+        Ok(bytes)
     }
 
     /// What the guest last said about its progress: done and total, in units of its own.

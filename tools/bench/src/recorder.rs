@@ -6,7 +6,7 @@ use opship_engine::{Compiler, Engine, EngineConfig, LoadedFrom, LoadedModule, Ru
 use opship_record::plan::{PROFILE, Plan, Step};
 use opship_record::record::Record;
 use opship_record::{FORMAT_VERSION, Hash, TreePath};
-use opship_world::{Budget, MemoryTree, Outcome, Spill, SpillFile, WorldConfig};
+use opship_world::{Budget, Fixtures, MemoryTree, Outcome, Spill, SpillFile, WorldConfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
@@ -82,6 +82,7 @@ impl Recorder {
             budget: Budget::default(),
             stdin_blobs: BTreeMap::new(),
             mounts: BTreeMap::new(),
+            fixtures: Fixtures::default(),
         };
         let outcome = self.engine.run(Run::new(world, &self.modules))?.outcome;
         if outcome.lists.exits.iter().all(|code| *code == 0) {

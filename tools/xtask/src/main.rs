@@ -6,6 +6,7 @@
 
 mod apt;
 mod bench;
+mod conformance;
 mod context;
 mod demo;
 mod error;
@@ -18,6 +19,7 @@ mod signature;
 mod test;
 mod wasi;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -50,6 +52,11 @@ enum Command {
     },
     /// Formatting, clippy without warnings, licences and sources of dependencies
     Lint,
+    /// Run a folder of WASI preview 1 cases (X.wasm with X.json, as in the official suite) in the engine
+    Conformance {
+        /// The folder
+        dir: PathBuf,
+    },
     /// Set up, build, and show the main job on real input
     Demo,
     /// Set up, then run one benchmark in release mode
@@ -80,6 +87,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Guests => guests::run(&context),
         Command::Test { args } => test::run(&context, &args),
         Command::Lint => lint::run(&context),
+        Command::Conformance { dir } => conformance::run(&context, &dir),
         Command::Demo => demo::run(&context),
         Command::Bench { name, args } => bench::run(&context, &name, &args),
     }

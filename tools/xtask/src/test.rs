@@ -55,11 +55,7 @@ fn run_steps(context: &Context, args: &[String], modules: Option<&Path>) {
         context.attempt("host doc tests", || run(doc_tests(context.cargo())));
     }
     // The end-to-end tests run the binary itself, which building the tests alone does not make.
-    context.attempt("host build", || {
-        let mut command = context.cargo();
-        command.args(["build", "--locked", "--quiet", "--workspace", "--all-targets", "--features", FAIL_POINTS]);
-        process::run(&mut command)
-    });
+    context.attempt("host build", || build(context));
     context.attempt("host tests", || {
         let mut command = tests(context, context.cargo());
         command.args(["--features", FAIL_POINTS]).args(args);
@@ -69,6 +65,13 @@ fn run_steps(context: &Context, args: &[String], modules: Option<&Path>) {
         let Counts { passed, failed, skipped } = counts.get();
         println!("\n{passed} passed, {failed} failed, {skipped} skipped");
     }
+}
+
+/// Builds the host's workspace as its tests need it.
+pub(crate) fn build(context: &Context) -> Result<()> {
+    let mut command = context.cargo();
+    command.args(["build", "--locked", "--quiet", "--workspace", "--all-targets", "--features", FAIL_POINTS]);
+    process::run(&mut command)
 }
 
 /// nextest where it is installed (a process for each test, so that one that hangs or crashes ends

@@ -5,7 +5,7 @@ use crate::support::load;
 use opship_engine::{Engine, Finished, LoadedModule, Run, RunError};
 use opship_record::plan::{PROFILE, Plan, RunLimits, Stdin, Step};
 use opship_record::{FORMAT_VERSION, Hash};
-use opship_world::{Budget, MemoryTree, Spill, SpillFile, WorldConfig};
+use opship_world::{Budget, Fixtures, MemoryTree, Spill, SpillFile, WorldConfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -96,5 +96,6 @@ fn world(plan: Plan) -> WorldConfig {
         budget: Budget::default(),
         stdin_blobs: BTreeMap::new(),
         mounts: BTreeMap::new(),
+        fixtures: Fixtures::default(),
     }
 }

@@ -16,7 +16,7 @@ use opship_record::plan::{PROFILE, Plan, Step};
 use opship_record::record::{Lists, Record};
 use opship_record::{FORMAT_VERSION, Hash, TreePath, codec, observation};
 use opship_server::{Server, ServerConfig};
-use opship_world::{Budget, MemoryTree, Outcome, Spill, SpillFile, WorldConfig};
+use opship_world::{Budget, Fixtures, MemoryTree, Outcome, Spill, SpillFile, WorldConfig};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -254,6 +254,7 @@ pub fn record(module: &[u8], tree: MemoryTree) -> (Record, Outcome) {
         budget: Budget::default(),
         stdin_blobs: BTreeMap::new(),
         mounts: BTreeMap::new(),
+        fixtures: Fixtures::default(),
     };
     let modules = BTreeMap::from([(hash, loaded)]);
     // Guests need more stack than a test's thread has.

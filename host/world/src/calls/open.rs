@@ -116,8 +116,7 @@ impl World {
     }
 
     fn open_directory(&mut self, inode: InodeId, wish: Wish) -> Result<u32, Trap> {
-        let writes = wish.write && !wish.has(flags::O_DIRECTORY);
-        if writes || wish.has(flags::O_CREAT) || wish.has(flags::O_TRUNC) {
+        if wish.write || wish.has(flags::O_CREAT) || wish.has(flags::O_TRUNC) {
             return Err(Errno::Isdir.into());
         }
         let directory = OpenDirectory { inode, preopen: None, is_current: false, listing: None };

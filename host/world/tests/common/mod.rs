@@ -5,7 +5,9 @@ use opship_record::effect::Change;
 use opship_record::observation::Observation;
 use opship_record::plan::{PROFILE, Plan, Step};
 use opship_record::{FORMAT_VERSION, Hash, TreePath};
-use opship_world::{Budget, Errno, MemoryTree, Outcome, Spill, SpillFile, Trap, TreeSource, World, WorldConfig};
+use opship_world::{
+    Budget, Errno, Fixtures, MemoryTree, Outcome, Spill, SpillFile, Trap, TreeSource, World, WorldConfig,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -47,6 +49,7 @@ pub fn config(source: impl TreeSource + 'static, steps: Vec<Step>) -> WorldConfi
         budget: Budget::default(),
         stdin_blobs: BTreeMap::new(),
         mounts: BTreeMap::new(),
+        fixtures: Fixtures::default(),
     }
 }
 
