@@ -59,7 +59,7 @@ pub enum ModuleError {
         list(wanted)
     )]
     Imports {
-        /// Module and name of each such import, in the module's order.
+        /// Module and name of the first hundred such imports, in the module's order; long names are cut.
         wanted: Vec<(String, String)>,
     },
     /// The bytes are not those that were asked for.

@@ -35,7 +35,9 @@ mod inspect;
 mod limiter;
 mod link;
 mod load;
+mod places;
 mod profile;
+mod refusals;
 mod run;
 mod ticker;
 

@@ -21,8 +21,12 @@ pub struct ServerConfig {
     pub workers: usize,
     /// The server's own modules, by name without `std/`.
     pub standard_modules: Vec<(String, Vec<u8>)>,
-    /// What a module may need.
+    /// What a module may need that an administrator brings or has registered, or that is the server's own.
     pub module_limits: ModuleLimits,
+    /// What any other module may need.
+    pub writer_module_limits: ModuleLimits,
+    /// Modules compiled at one time, at least 2; more wait.
+    pub compiles: usize,
     /// Most bytes of one replay's memory.
     pub memory_bytes: u64,
     /// What a replay may produce.
@@ -54,6 +58,8 @@ impl ServerConfig {
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             standard_modules: Vec::new(),
             module_limits: ModuleLimits::default(),
+            writer_module_limits: ModuleLimits::narrow(),
+            compiles: 2,
             memory_bytes: 4 << 30,
             budget: Budget::default(),
             deadline: Duration::from_secs(600),

@@ -1,8 +1,8 @@
 //! One replay on the head as it is now, on a thread of the pool.
 
-use crate::decide::{Agreement, Unfinished, compare, unfinished};
+use crate::decide::{self, Agreement, Unfinished, compare, unfinished};
 use crate::lists::{Halt, Parts};
-use crate::modules::Known;
+use crate::modules::{Known, known};
 use crate::ship::Context;
 use crate::workers::Place;
 use opship_engine::{LoadedModule, Run, RunError, Slow};
@@ -139,10 +139,13 @@ fn prepare(context: &Context, record: &Record, parts: &Parts) -> Result<Prepared
         let visible = state.standard.contains_key(&hash)
             || parts.blobs.contains_key(&hash)
             || state.store.module_content(scope, &hash)?.is_some();
-        match state.modules.get(&hash) {
-            _ if !visible => needs.push(Need::Module { hash }),
+        if !visible {
+            needs.push(Need::Module { hash });
+            continue;
+        }
+        match known(state, scope, &hash)? {
             Known::Ready(module) => drop(modules.insert(hash, module)),
-            Known::Refused(reason, detail) => refused = Some((reason, detail)),
+            Known::Refused(error) => refused = Some(error),
             Known::Unknown => load.push(hash),
         }
     }
@@ -166,8 +169,11 @@ fn prepare(context: &Context, record: &Record, parts: &Parts) -> Result<Prepared
     if !needs.is_empty() {
         return Err(Halt::Needs(needs));
     }
-    if let Some((reason, detail)) = refused {
-        return Ok(Prepared::Refused(reason, detail));
+    if let Some(error) = refused {
+        return match decide::refused(&error) {
+            Unfinished::ByValue(reason) => Ok(Prepared::Refused(reason, error.to_string())),
+            Unfinished::Again => Err(Halt::Failed(error.to_string())),
+        };
     }
     if !load.is_empty() {
         return Ok(Prepared::Load(load));

@@ -88,6 +88,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         cache: Some(config.data.join("compiled")),
         compiler: config.compiler,
         limits: config.module_limits,
+        compiles_at_once: config.compiles,
         memory_bytes: config.memory_bytes,
     })?;
     let mut standard = BTreeMap::new();
@@ -111,6 +112,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         writers: Arc::new(Semaphore::new(WRITERS)),
         replay: config.replay,
         module_limits: config.module_limits,
+        writer_module_limits: config.writer_module_limits,
         budget: config.budget,
         deadline: config.deadline,
         blob_bytes: config.blob_bytes,

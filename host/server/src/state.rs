@@ -42,6 +42,7 @@ pub(crate) struct State {
     pub(crate) writers: Arc<Semaphore>,
     pub(crate) replay: bool,
     pub(crate) module_limits: ModuleLimits,
+    pub(crate) writer_module_limits: ModuleLimits,
     pub(crate) budget: Budget,
     pub(crate) deadline: Duration,
     pub(crate) blob_bytes: u64,
