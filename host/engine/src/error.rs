@@ -118,6 +118,9 @@ pub enum RunError {
         /// The limit.
         limit: u64,
     },
+    /// Other runs have the memory that it asked for ([`crate::Run::room`]).
+    #[error("other runs have the memory that this one needs; nothing was changed: run it again later")]
+    Crowded,
     /// The deadline passed.
     #[error("the run took longer than it may; raise the time limit or ship the result by value")]
     Deadline,
