@@ -12,6 +12,8 @@ use std::process::ExitCode;
 
 /// The variable that the parent passes the limits in: bytes of address space and seconds of processor time.
 pub(crate) const LIMITS_VARIABLE: &str = "OPSHIP_COMPILE_LIMITS";
+/// Niceness of a compiling process: before long replays, behind everything that somebody waits for.
+const NICE: i32 = 10;
 /// Exit code: the compiler refused the module.
 pub(crate) const EXIT_REFUSED: u8 = 3;
 /// Exit code: the process could not be locked down and so compiled nothing.
@@ -50,13 +52,16 @@ fn limits() -> io::Result<(u64, u64)> {
 }
 
 /// Leaves this process nothing but to compute, read and write the descriptors that it has, and end: no files, no network, no
-/// other process, no executable memory, and at most `memory_bytes` of address space and `cpu_seconds` of processor time.
-/// It also ends when its parent does. There is no way back.
+/// other process, no executable memory, and at most `memory_bytes` of address space and `cpu_seconds` of processor time, at a
+/// low priority. It also ends when its parent does. There is no way back.
 ///
 /// # Errors
 /// The operating system's. Then the process must not go on.
 pub fn lock_down(memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // Before any thread is made, which then has it too. Nobody may raise himself, so a lower priority stays.
+    let nice = rustix::process::getpriority_process(None)?.max(NICE);
+    rustix::process::setpriority_process(None, nice)?;
     let limits = [
         (Resource::As, memory_bytes),
         (Resource::Cpu, cpu_seconds),

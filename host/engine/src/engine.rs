@@ -5,7 +5,7 @@ use crate::inspect::{self, ModuleInfo};
 use crate::load::Loading;
 use crate::run::RunState;
 use crate::ticker::{Ticker, Ticking};
-use crate::{EngineConfig, EngineError, ModuleError, link, profile};
+use crate::{EngineConfig, EngineError, ModuleError, ModuleLimits, link, profile};
 use std::io;
 use std::sync::Arc;
 use wasmtime::Linker;
@@ -34,7 +34,7 @@ impl Engine {
         let mut linker = Linker::new(&wasm);
         link::link(&mut linker).map_err(host)?;
         let disk = config.cache.as_deref().map(|folder| DiskCache::open(folder, &wasm)).transpose()?;
-        let loading = Loading::new(config.limits.compiles_at_once);
+        let loading = Loading::new(config.compiles_at_once);
         Ok(Engine(Arc::new(Inner { wasm, linker, config, disk, loading, ticker: Ticker::default() })))
     }
 
@@ -43,7 +43,15 @@ impl Engine {
     /// # Errors
     /// [`ModuleError`] says what is wrong with it.
     pub fn inspect(&self, bytes: &[u8]) -> Result<ModuleInfo, ModuleError> {
-        inspect::inspect(bytes, &self.0.config.limits)
+        self.inspect_within(&self.0.config.limits, bytes)
+    }
+
+    /// As [`Engine::inspect`] within limits of the caller's.
+    ///
+    /// # Errors
+    /// [`ModuleError`] says what is wrong with it.
+    pub fn inspect_within(&self, limits: &ModuleLimits, bytes: &[u8]) -> Result<ModuleInfo, ModuleError> {
+        inspect::inspect(bytes, limits)
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -35,7 +35,9 @@ mod inspect;
 mod limiter;
 mod link;
 mod load;
+mod places;
 mod profile;
+mod refusals;
 mod run;
 mod ticker;
 
@@ -44,6 +46,7 @@ pub use config::{Compiler, EngineConfig, ModuleLimits};
 pub use engine::Engine;
 pub use error::{EngineError, ModuleError, RunError};
 pub use inspect::ModuleInfo;
+pub use limiter::Room;
 pub use load::{LoadedFrom, LoadedModule};
 pub use profile::{MAX_WASM_STACK, RUN_STACK_BYTES, TABLE_ELEMENTS};
 pub use run::{Finished, Progress, Run, Slow};

@@ -1,16 +1,15 @@
 //! What a run has seen of the tree before it.
 
-use crate::{Fault, FileContent, SourceNode, TreeSource};
-use opship_record::TreePath;
+use crate::{Fault, SourceNode, TreeSource};
 use opship_record::node::Kind;
 use opship_record::observation::{Observation, listing_digest};
+use opship_record::{Hash, TreePath};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// What was seen of one path that exists.
 #[derive(Default)]
 struct Seen {
-    content: Option<Arc<dyn FileContent>>,
+    content: Option<Hash>,
     metadata: bool,
     listing: bool,
     target: bool,
@@ -61,8 +60,8 @@ impl Observations {
         Ok(())
     }
 
-    pub(crate) fn content(&mut self, path: &TreePath, content: &Arc<dyn FileContent>) {
-        self.seen(path).content = Some(Arc::clone(content));
+    pub(crate) fn content(&mut self, path: &TreePath, hash: Hash) {
+        self.seen(path).content = Some(hash);
     }
 
     /// The root has none that could differ.
@@ -100,8 +99,8 @@ impl Observations {
                 }
                 continue;
             }
-            if let Some(content) = &seen.content {
-                list.push(Observation::Content { path: path.clone(), hash: content.hash()? });
+            if let Some(hash) = seen.content {
+                list.push(Observation::Content { path: path.clone(), hash });
             }
             if seen.metadata {
                 list.push(metadata(path, &node));

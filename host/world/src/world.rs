@@ -55,12 +55,17 @@ pub struct Budget {
     pub produced_bytes: u64,
     /// Most files, directories and links that the world keeps track of.
     pub inodes: u64,
+    /// Most bytes of the host's memory for what the world keeps track of: small contents, names, link targets, listings.
+    /// Counted about; the module's own memory is counted elsewhere.
+    pub world_bytes: u64,
+    /// Most produced contents that are too large for memory, at one time: each takes a file on disk, and a descriptor.
+    pub spilled_files: u64,
 }
 
 impl Default for Budget {
-    /// 64 GiB and 4 million.
+    /// 64 GiB, 4 million, 2 GiB and 8,192.
     fn default() -> Budget {
-        Budget { produced_bytes: 64 << 30, inodes: 4_000_000 }
+        Budget { produced_bytes: 64 << 30, inodes: 4_000_000, world_bytes: 2 << 30, spilled_files: 8192 }
     }
 }
 
@@ -98,7 +103,7 @@ impl World {
     /// [`Fault::Record`] if the plan is not valid.
     pub fn new(config: WorldConfig) -> Result<World, Fault> {
         config.plan.validate()?;
-        let store = Store::new(config.spill, config.budget.produced_bytes);
+        let store = Store::new(config.spill, config.budget);
         Ok(World {
             tree: Tree::new(config.source, store, config.budget.inodes),
             descriptors: Descriptors::default(),
@@ -166,6 +171,11 @@ impl World {
         Ok(bytes)
     }
 
+    /// Bytes of the host's memory that the world takes, about.
+    pub fn held_bytes(&self) -> u64 {
+        self.tree.store.held()
+    }
+
     /// What the guest last said about its progress: done and total, in units of its own.
     pub fn progress(&self) -> Option<(u64, u64)> {
         self.progress
@@ -191,6 +201,9 @@ impl World {
 
     /// Forgets a descriptor that was taken out of the table.
     pub(crate) fn closed(&mut self, descriptor: &Descriptor) {
+        if let Handle::Directory(directory) = &descriptor.handle {
+            self.tree.store.let_go(directory.listing_bytes);
+        }
         if let Some(id) = descriptor.inode() {
             self.close_inode(id);
         }
@@ -199,6 +212,6 @@ impl World {
     fn close_inode(&mut self, id: InodeId) {
         let inode = self.tree.inode_mut(id);
         inode.opens = inode.opens.saturating_sub(1);
-        self.tree.drop_unused(id);
+        self.tree.closed(id);
     }
 }

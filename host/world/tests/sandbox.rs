@@ -43,7 +43,7 @@ proptest! {
         mut memory in prop::collection::vec(prop_oneof![3 => prop::sample::select(b"ab/.".to_vec()), 2 => Just(0u8), 1 => 0u8..9, 1 => any::<u8>()], 4096),
     ) {
         let table = for_each_import!(table);
-        let budget = Budget { produced_bytes: 16 << 20, inodes: 1000 };
+        let budget = Budget { produced_bytes: 16 << 20, inodes: 1000, ..Budget::default() };
         let source = MemoryTree::new().file("a", "text").directory("b").symlink("b/a", "../a");
         let mut world = World::new(opship_world::WorldConfig { budget, ..config(source, vec![step()]) }).unwrap();
         world.begin_step(0).unwrap();
@@ -119,7 +119,7 @@ fn descriptors_are_limited_and_the_lowest_is_taken() {
 #[test]
 fn the_operators_limits_end_the_run() {
     let limited = |produced_bytes, inodes| {
-        let budget = Budget { produced_bytes, inodes };
+        let budget = Budget { produced_bytes, inodes, ..Budget::default() };
         Guest::begin(opship_world::WorldConfig { budget, ..config(MemoryTree::new(), vec![step()]) })
     };
     let mut guest = limited(1000, 100);
