@@ -82,10 +82,18 @@ impl Context {
         result
     }
 
-    /// Takes back the failure of the step just done: its caller goes on without it.
-    pub(crate) fn forgive(&self) {
-        if let Some(step) = self.steps.borrow_mut().last_mut() {
-            step.failed = false;
+    /// A step that a command can do without: `None` if it failed and `flaw` says what is lacking then. With CI=true
+    /// nothing may be lacking.
+    pub(crate) fn optional<T>(&self, name: &str, flaw: &str, work: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+        match self.step(name, work) {
+            Err(error) if !self.ci => {
+                eprintln!("note: {name}: {flaw}: {error}");
+                if let Some(step) = self.steps.borrow_mut().last_mut() {
+                    step.failed = false;
+                }
+                Ok(None)
+            }
+            other => other.map(Some),
         }
     }
 

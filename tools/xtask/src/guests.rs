@@ -1,4 +1,4 @@
-//! `cargo xtask guests`: every binary of guest-ops as `target/guests/NAME.wasm`.
+//! `cargo xtask guests`: every module of guest-ops as `target/guests/NAME.wasm`.
 //!
 //! The modules are the same bytes wherever they are built by the same compiler: locked
 //! dependencies, and no path of the machine in them.
@@ -14,12 +14,16 @@ use serde_json::Value;
 use crate::context::{Context, announce};
 use crate::error::{Error, Result};
 use crate::wasi::Wasi;
-use crate::{process, setup, signature};
+use crate::{languages, process, setup, signature};
+
+/// For tests alone: other commands do without it.
+const CONFORMANCE: &str = "conform-rust";
 
 /// Sets up and builds, and says what there is.
 pub(crate) fn run(context: &Context) -> Result<()> {
     let wasi = setup::step(context)?;
     step(context, &wasi)?;
+    languages::step(context, &wasi)?;
     let folder = folder(context);
     for name in built(&folder)? {
         let file = folder.join(&name);
@@ -34,29 +38,79 @@ pub(crate) fn step(context: &Context, wasi: &Wasi) -> Result<()> {
     context.step("guests", || build(context, wasi))
 }
 
-fn folder(context: &Context) -> PathBuf {
+/// Builds the conformance guest in Rust.
+pub(crate) fn build_conformance(context: &Context, wasi: &Wasi) -> Result<()> {
+    build_packages(context, wasi, &["--package", CONFORMANCE], "conform-rust.built-from.txt")
+}
+
+/// Where all modules are.
+pub(crate) fn folder(context: &Context) -> PathBuf {
     context.target.join("guests")
 }
 
 fn build(context: &Context, wasi: &Wasi) -> Result<()> {
+    build_packages(context, wasi, &["--workspace", "--exclude", CONFORMANCE], "built-from.txt")
+}
+
+/// Builds the packages that cargo's arguments select, unless they are as `stamp` says.
+fn build_packages(context: &Context, wasi: &Wasi, packages: &[&str], stamp: &str) -> Result<()> {
     let folder = folder(context);
     fs::create_dir_all(&folder).map_err(Error::io("make", &folder))?;
     // Taken before the build: what is edited while it runs is built by the next one.
     let state = state(context, wasi)?;
-    let stamp = folder.join("built-from.txt");
-    if is_current(&folder, &stamp, &state)? {
+    let stamp = folder.join(stamp);
+    let before = Stamp::read(&stamp)?;
+    if before.is_current(&folder, &state) {
         return Ok(());
     }
-    announce("building the guests");
-    let modules = compile(context, wasi)?;
+    announce(if packages.contains(&CONFORMANCE) {
+        "building the conformance guest in Rust"
+    } else {
+        "building the guests"
+    });
+    let modules = compile(context, wasi, packages)?;
     for module in &modules {
         copy_if_changed(module, &folder)?;
     }
-    remove_others(&folder, &modules)?;
-    let names = modules.iter().filter_map(|module| module.file_name());
-    let listed: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
-    let text = format!("{}\n\n{state}", listed.join("\n"));
+    let names: Vec<_> = modules.iter().filter_map(|module| module.file_name()).collect();
+    let names: Vec<String> = names.into_iter().map(|name| name.to_string_lossy().into_owned()).collect();
+    before.remove_gone(&folder, &names)?;
+    let text = format!("{}\n\n{state}", names.join("\n"));
     fs::write(&stamp, text).map_err(Error::io("write", &stamp))
+}
+
+/// What the last build left: the names of its modules, an empty line, and the state they were made from.
+#[derive(Default)]
+struct Stamp {
+    modules: Vec<String>,
+    state: String,
+}
+
+impl Stamp {
+    fn read(file: &Path) -> Result<Self> {
+        let text = match fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(Error::io("read", file)(error)),
+        };
+        let Some((names, state)) = text.split_once("\n\n") else { return Ok(Self::default()) };
+        Ok(Self { modules: names.lines().map(str::to_owned).collect(), state: state.to_owned() })
+    }
+
+    fn is_current(&self, folder: &Path, state: &str) -> bool {
+        self.state == state && self.modules.iter().all(|name| folder.join(name).is_file())
+    }
+
+    /// Removes the modules that are no longer built.
+    fn remove_gone(&self, folder: &Path, modules: &[String]) -> Result<()> {
+        for name in self.modules.iter().filter(|name| !modules.contains(name)) {
+            let file = folder.join(name);
+            if file.is_file() {
+                fs::remove_file(&file).map_err(Error::io("remove", &file))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// All that the modules are made from: compiler, flags, sources.
@@ -66,22 +120,9 @@ fn state(context: &Context, wasi: &Wasi) -> Result<String> {
     Ok(format!("{}\n{flags}\n\n{sources}", wasi.identity()?))
 }
 
-/// The stamp is the names of the modules, an empty line, and the state they were made from.
-fn is_current(folder: &Path, stamp: &Path, state: &str) -> Result<bool> {
-    let text = match fs::read_to_string(stamp) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(Error::io("read", stamp)(error)),
-    };
-    let Some((names, from)) = text.split_once("\n\n") else {
-        return Ok(false);
-    };
-    Ok(from == state && names.lines().all(|name| folder.join(name).is_file()))
-}
-
-fn compile(context: &Context, wasi: &Wasi) -> Result<Vec<PathBuf>> {
+fn compile(context: &Context, wasi: &Wasi, packages: &[&str]) -> Result<Vec<PathBuf>> {
     let mut command = context.guest_cargo("guest-build");
-    command.args(["build", "--locked", "--release", "--workspace", "--bins"]);
+    command.args(["build", "--locked", "--release", "--bins"]).args(packages);
     command.args(["--quiet", "--message-format", "json-render-diagnostics"]);
     wasi.configure(&mut command, flags(context, wasi)?);
     let output = command
@@ -161,18 +202,6 @@ fn copy_if_changed(module: &Path, folder: &Path) -> Result<()> {
     fs::rename(&half, &file).map_err(Error::io("replace", &file))
 }
 
-fn remove_others(folder: &Path, modules: &[PathBuf]) -> Result<()> {
-    for name in built(folder)? {
-        let named = |module: &PathBuf| module.file_name().is_some_and(|file| file == name.as_str());
-        if modules.iter().any(named) {
-            continue;
-        }
-        let file = folder.join(&name);
-        fs::remove_file(&file).map_err(Error::io("remove", &file))?;
-    }
-    Ok(())
-}
-
 /// The names of the modules in the folder, sorted.
 fn built(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
@@ -209,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn same_bytes_leave_the_copy_alone_and_strangers_go() {
+    fn same_bytes_leave_the_copy_alone() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let module = from.path().join("gzip.wasm");
         fs::write(&module, "one").unwrap();
@@ -221,18 +250,28 @@ mod tests {
         assert_eq!(fs::metadata(&copy).unwrap().modified().unwrap(), first);
 
         fs::write(&module, "two").unwrap();
-        fs::write(to.path().join("gone.wasm"), "old").unwrap();
         copy_if_changed(&module, to.path()).unwrap();
-        remove_others(to.path(), &[module]).unwrap();
-        assert_eq!(built(to.path()).unwrap(), ["gzip.wasm"]);
         assert_eq!(fs::read_to_string(&copy).unwrap(), "two");
+    }
+
+    #[test]
+    fn what_the_last_build_made_and_this_one_does_not_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["gzip.wasm", "gone.wasm", "of-another-build.wasm"] {
+            fs::write(folder.path().join(name), "x").unwrap();
+        }
+        let stamp = folder.path().join("built-from.txt");
+        fs::write(&stamp, "gone.wasm\ngzip.wasm\n\nstate").unwrap();
+        let before = Stamp::read(&stamp).unwrap();
+        before.remove_gone(folder.path(), &["gzip.wasm".to_owned()]).unwrap();
+        assert_eq!(built(folder.path()).unwrap(), ["gzip.wasm", "of-another-build.wasm"]);
     }
 
     #[test]
     fn current_means_same_state_and_every_module_there() {
         let folder = tempfile::tempdir().unwrap();
         let stamp = folder.path().join("built-from.txt");
-        let current = |state: &str| is_current(folder.path(), &stamp, state).unwrap();
+        let current = |state: &str| Stamp::read(&stamp).unwrap().is_current(folder.path(), state);
         assert!(!current("state"));
         fs::write(&stamp, "gzip.wasm\n\nstate").unwrap();
         assert!(!current("state"));

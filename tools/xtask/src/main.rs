@@ -11,12 +11,15 @@ mod context;
 mod demo;
 mod error;
 mod guests;
+mod languages;
 mod lint;
 mod process;
 mod pymodules;
+mod reference;
 mod setup;
 mod signature;
 mod test;
+mod venv;
 mod wasi;
 
 use std::path::PathBuf;
@@ -42,7 +45,8 @@ struct Arguments {
 enum Command {
     /// Find what the build needs on this machine and install what is missing
     Setup,
-    /// Build the modules of guest-ops for wasm32-wasip1 into target/guests
+    /// Build the modules of guest-ops into target/guests: those in Rust, and the conformance guests in C, Go and
+    /// AssemblyScript
     Guests,
     /// Set up, then run all tests of the host and guest workspaces
     Test {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::{guests, process, pymodules, setup};
+use crate::{guests, languages, process, pymodules, reference, setup};
 
 /// The folder of the public modules' packages; unset where they could not be installed.
 const PYMODULES: &str = "OPSHIP_PYMODULES";
@@ -32,7 +32,9 @@ pub(crate) fn run(context: &Context, args: &[String]) -> Result<()> {
 fn prepare(context: &Context) -> Result<Option<PathBuf>> {
     let wasi = setup::step(context)?;
     guests::step(context, &wasi)?;
+    languages::step(context, &wasi)?;
     setup::for_tests(context)?;
+    reference::step(context)?;
     pymodules::step(context)
 }
 

@@ -1,0 +1,55 @@
+//! What opship's world promises beyond preview 1: order, numbers and cookies are the same everywhere.
+
+use crate::preview1 as wasi;
+use crate::text::{say, tell};
+use std::fs;
+use std::io;
+
+pub(crate) fn run() -> io::Result<()> {
+    fs::create_dir("world")?;
+    for name in ["b", "a", "B", "ä", "a.", "10", "9"] {
+        fs::write(format!("world/{name}"), "")?;
+    }
+    let fd = wasi::open(0, "world", wasi::DIRECTORY, wasi::READ, 0)?;
+    let (entries, _) = wasi::read_directory(fd, 4096, 0)?;
+    let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    say("order", names.join(" "));
+    let numbers: Vec<String> = entries.iter().skip(2).map(|entry| entry.inode.to_string()).collect();
+    say("numbers", numbers.join(" "));
+    remove_while_listing(fd)?;
+    let stat = wasi::stat(0, "world")?;
+    say("a directory's size and names", format_args!("{} and {}", stat.size, stat.links));
+    wasi::close(fd)?;
+    odd_values()
+}
+
+/// Each name comes once, though what was listed before it is removed at once.
+fn remove_while_listing(fd: u32) -> io::Result<()> {
+    let (mut cookie, mut seen) = (0, Vec::new());
+    loop {
+        let (entries, _) = wasi::read_directory(fd, 60, cookie)?;
+        let Some(last) = entries.last() else { break };
+        cookie = last.next;
+        for entry in entries.iter().filter(|entry| entry.kind == 4) {
+            wasi::remove_file(&format!("world/{}", entry.name))?;
+            seen.push(entry.name.clone());
+        }
+    }
+    say("removed while listing", seen.join(" "));
+    let (left, _) = wasi::read_directory(fd, 4096, 0)?;
+    say("left", left.len());
+    Ok(())
+}
+
+/// What other hosts end the run for.
+fn odd_values() -> io::Result<()> {
+    fs::write("world/file", "0123456789")?;
+    let fd = wasi::open(0, "world/file", 0, wasi::WRITE, 0)?;
+    tell("a buffer outside of memory", wasi::read_to_nowhere(fd));
+    tell("seek from nowhere", wasi::seek(fd, 0, 3));
+    tell("an unknown clock", wasi::clock_time(9));
+    tell("unknown advice", wasi::advise(fd, 0, 0, 6));
+    let (mut one, mut two) = ([0; 3], [0; 3]);
+    say("both buffers are filled", wasi::read(fd, &mut [&mut one, &mut two])?);
+    wasi::close(fd)
+}
