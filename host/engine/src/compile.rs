@@ -1,8 +1,8 @@
 //! Compiling in a child process: the parent's side.
 
-use crate::child::{EXIT_NOT_LOCKED, EXIT_REFUSED, LIMITS_VARIABLE};
+use crate::child::{EXIT_NOT_LOCKED, EXIT_REFUSED, LIMITS_VARIABLE, TARGET_VARIABLE};
 use crate::error::{DETAIL, printable};
-use crate::{ModuleError, ModuleLimits};
+use crate::{ModuleError, ModuleLimits, Target};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
 use std::io::{self, Read, Write as _};
@@ -32,10 +32,11 @@ struct Ended {
 pub(crate) fn in_child(
     program: &Path,
     arguments: &[OsString],
+    target: Target,
     limits: &ModuleLimits,
     module: &[u8],
 ) -> Result<Vec<u8>, ModuleError> {
-    let ended = run(program, arguments, limits, module).map_err(|error| ModuleError::Host {
+    let ended = run(program, arguments, target, limits, module).map_err(|error| ModuleError::Host {
         detail: format!("the compiling process '{}' failed: {error}", program.display()),
     })?;
     judge(ended, limits)
@@ -67,11 +68,18 @@ fn judge(ended: Ended, limits: &ModuleLimits) -> Result<Vec<u8>, ModuleError> {
     }
 }
 
-fn run(program: &Path, arguments: &[OsString], limits: &ModuleLimits, module: &[u8]) -> io::Result<Ended> {
+fn run(
+    program: &Path,
+    arguments: &[OsString],
+    target: Target,
+    limits: &ModuleLimits,
+    module: &[u8],
+) -> io::Result<Ended> {
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
         .env(LIMITS_VARIABLE, format!("{} {}", limits.compile_memory_bytes, limits.compile_cpu_seconds))
+        .env(TARGET_VARIABLE, target.name())
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -20,6 +20,11 @@ impl Limiter {
         let record_bytes = u64::from(record_pages) * PAGE_BYTES;
         Limiter { record_bytes, operator_bytes, memory_bytes: 0, table_elements: 0 }
     }
+
+    /// Pages of memory that the module has; it gives none back.
+    pub(crate) fn memory_pages(&self) -> u64 {
+        self.memory_bytes / PAGE_BYTES
+    }
 }
 
 impl ResourceLimiter for Limiter {

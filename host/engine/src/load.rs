@@ -32,6 +32,11 @@ impl LoadedModule {
         self.0.hash
     }
 
+    /// Bytes of its compiled form.
+    pub fn compiled_bytes(&self) -> u64 {
+        self.0.code_bytes as u64
+    }
+
     /// Pages of memory that it starts with.
     pub(crate) fn memory_pages(&self) -> u64 {
         self.0.memory_pages
@@ -178,7 +183,9 @@ impl Inner {
     fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, ModuleError> {
         match &self.config.compiler {
             Compiler::InProcess => self.wasm.precompile_module(bytes).map_err(|error| failed(&error)),
-            Compiler::Child { program, arguments } => compile::in_child(program, arguments, &self.config.limits, bytes),
+            Compiler::Child { program, arguments } => {
+                compile::in_child(program, arguments, self.config.target, &self.config.limits, bytes)
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::routes;
 use crate::state::{REQUEST_MEMORY, State, WRITERS};
 use crate::workers::Workers;
 use crate::{ServerConfig, ServerError};
-use opship_engine::{Engine, EngineConfig};
+use opship_engine::{Engine, EngineConfig, Target};
 use opship_storage::{ModuleInfo, Store};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -87,6 +87,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
     let engine = Engine::new(EngineConfig {
         cache: Some(config.data.join("compiled")),
         compiler: config.compiler,
+        target: Target::Host,
         limits: config.module_limits,
         memory_bytes: config.memory_bytes,
     })?;

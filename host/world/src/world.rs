@@ -45,6 +45,17 @@ impl Default for Budget {
     }
 }
 
+/// How often a run asked for what differs from one operation to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// Readings of a clock.
+    pub clock: u64,
+    /// Calls for random bytes.
+    pub random: u64,
+    /// Calls of `poll_oneoff`: sleeping, or waiting for a file.
+    pub poll: u64,
+}
+
 /// Everything that a module sees while it runs.
 ///
 /// Descriptor 3 is the root, preopened as `/`; where the step has another current directory, 4 is that one, preopened as
@@ -68,6 +79,7 @@ pub struct World {
     /// Environment of the step, each `NAME=value` with its NUL.
     pub(crate) environment: Vec<Vec<u8>>,
     pub(crate) progress: Option<(u64, u64)>,
+    pub(crate) asked: Asked,
     exits: Vec<u32>,
 }
 
@@ -88,6 +100,7 @@ impl World {
             arguments: Vec::new(),
             environment: Vec::new(),
             progress: None,
+            asked: Asked::default(),
             exits: Vec::new(),
             plan: config.plan,
             stdin_blobs: config.stdin_blobs,
@@ -130,6 +143,11 @@ impl World {
         });
         let lists = Lists { observations, changes: effects.changes, streams: digests.collect(), exits: self.exits };
         Ok(Outcome { lists, files: effects.files, streams })
+    }
+
+    /// What the guest has asked for until now.
+    pub fn asked(&self) -> Asked {
+        self.asked
     }
 
     /// What the guest last said about its progress: done and total, in units of its own.
