@@ -126,7 +126,7 @@ impl WorkingCopy {
             deadline: request.deadline,
             ..Run::new(world, &request.modules)
         };
-        let Finished { outcome, micros } = engine.run(run)?;
+        let Finished { outcome, micros, .. } = engine.run(run)?;
         self.apply(request, prepared, outcome, micros, &Parts { staging, tree })
     }
 

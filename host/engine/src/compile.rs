@@ -1,8 +1,8 @@
 //! Compiling in a child process: the parent's side.
 
-use crate::child::{EXIT_NOT_LOCKED, EXIT_REFUSED, LIMITS_VARIABLE};
+use crate::child::{EXIT_NOT_LOCKED, EXIT_REFUSED, LIMITS_VARIABLE, TARGET_VARIABLE};
 use crate::error::{DETAIL, printable};
-use crate::{ModuleError, ModuleLimits};
+use crate::{ModuleError, ModuleLimits, Target};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
 use std::io::{self, Read, Write as _};
@@ -46,11 +46,12 @@ struct Ended {
 pub(crate) fn in_child(
     program: &Path,
     arguments: &[OsString],
+    target: Target,
     limits: &ModuleLimits,
     module: &[u8],
     turn_slow: &(dyn Fn() -> bool + Sync),
 ) -> Option<Result<Vec<u8>, ModuleError>> {
-    match run(program, arguments, limits, module, turn_slow) {
+    match run(program, arguments, target, limits, module, turn_slow) {
         Ok(Ended { killed: Some(Killed::Crowded), .. }) => None,
         Ok(ended) => Some(judge(ended, limits)),
         Err(error) => {
@@ -89,6 +90,7 @@ fn judge(ended: Ended, limits: &ModuleLimits) -> Result<Vec<u8>, ModuleError> {
 fn run(
     program: &Path,
     arguments: &[OsString],
+    target: Target,
     limits: &ModuleLimits,
     module: &[u8],
     turn_slow: &(dyn Fn() -> bool + Sync),
@@ -99,6 +101,7 @@ fn run(
         .env_clear()
         .env(LIMITS_VARIABLE, format!("{} {}", limits.compile_memory_bytes, limits.compile_cpu_seconds))
         .env("RAYON_NUM_THREADS", threads.to_string())
+        .env(TARGET_VARIABLE, target.name())
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

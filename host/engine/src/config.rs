@@ -12,6 +12,8 @@ pub struct EngineConfig {
     pub cache: Option<PathBuf>,
     /// Where modules are compiled.
     pub compiler: Compiler,
+    /// What they are compiled to.
+    pub target: Target,
     /// What a module may need, where a load names no other limits.
     pub limits: ModuleLimits,
     /// Compiling processes at one time, at least 2; more wait. One place is kept for modules that compile within seconds.
@@ -21,10 +23,36 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// Settings for a compiler, without a cache on disk, with the default limits, two compiles at once and 4 GiB of memory a run.
+    /// Settings for a compiler: this processor, no cache on disk, the default limits, two compiles at once and 4 GiB of memory
+    /// a run.
     pub fn new(compiler: Compiler) -> EngineConfig {
-        let limits = ModuleLimits::default();
-        EngineConfig { cache: None, compiler, limits, compiles_at_once: 2, memory_bytes: 4 << 30 }
+        let (target, limits) = (Target::Host, ModuleLimits::default());
+        EngineConfig { cache: None, compiler, target, limits, compiles_at_once: 2, memory_bytes: 4 << 30 }
+    }
+}
+
+/// What modules are compiled to. A module gives the same bytes on each: the others are there to show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// This processor with all that it offers. The only one for real work.
+    Host,
+    /// This kind of processor with what each of them has: on x86-64 neither SSE3 nor anything newer.
+    Baseline,
+    /// Bytecode for wasmtime's interpreter, Pulley: no machine code of a module at all, many times slower.
+    Interpreter,
+}
+
+impl Target {
+    /// All of them.
+    pub const ALL: [Target; 3] = [Target::Host, Target::Baseline, Target::Interpreter];
+
+    /// `host`, `baseline` or `interpreter`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Host => "host",
+            Target::Baseline => "baseline",
+            Target::Interpreter => "interpreter",
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The engine: one a process.
+//! The engine: one a process and target.
 
 use crate::cache::DiskCache;
 use crate::inspect::{self, ModuleInfo};
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use wasmtime::Linker;
 
-/// Compiles, keeps and runs modules. One a process; cheap to clone.
+/// Compiles, keeps and runs modules. One a process and target; cheap to clone.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -30,7 +30,8 @@ impl Engine {
     /// [`EngineError`] if this machine cannot run it or the cache cannot be made private.
     pub fn new(config: EngineConfig) -> Result<Engine, EngineError> {
         let host = |error: wasmtime::Error| EngineError::Host { detail: format!("{error:#}") };
-        let wasm = wasmtime::Engine::new(&profile::config()).map_err(host)?;
+        let wasm =
+            profile::config(config.target).and_then(|settings| wasmtime::Engine::new(&settings)).map_err(host)?;
         let mut linker = Linker::new(&wasm);
         link::link(&mut linker).map_err(host)?;
         let disk = config.cache.as_deref().map(|folder| DiskCache::open(folder, &wasm)).transpose()?;

@@ -42,11 +42,11 @@ mod run;
 mod ticker;
 
 pub use child::{compile_child_main, lock_down};
-pub use config::{Compiler, EngineConfig, ModuleLimits};
+pub use config::{Compiler, EngineConfig, ModuleLimits, Target};
 pub use engine::Engine;
 pub use error::{EngineError, ModuleError, RunError};
 pub use inspect::ModuleInfo;
 pub use limiter::Room;
 pub use load::{LoadedFrom, LoadedModule};
 pub use profile::{MAX_WASM_STACK, RUN_STACK_BYTES, TABLE_ELEMENTS};
-pub use run::{Finished, Progress, Run, Slow};
+pub use run::{Finished, Progress, Run, Slow, Usage};

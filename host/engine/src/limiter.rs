@@ -54,6 +54,11 @@ impl Limiter {
         self.granted = needed;
         Ok(())
     }
+
+    /// Pages of memory that the module has; it gives none back.
+    pub(crate) fn memory_pages(&self) -> u64 {
+        self.memory_bytes / PAGE_BYTES
+    }
 }
 
 impl ResourceLimiter for Limiter {

@@ -36,6 +36,11 @@ impl LoadedModule {
         self.0.hash
     }
 
+    /// Bytes of its compiled form.
+    pub fn compiled_bytes(&self) -> u64 {
+        self.0.code_bytes as u64
+    }
+
     /// Pages of memory that it starts with.
     pub(crate) fn memory_pages(&self) -> u64 {
         self.0.memory_pages
@@ -219,7 +224,7 @@ impl Inner {
         match &self.config.compiler {
             Compiler::InProcess => Some(self.wasm.precompile_module(bytes).map_err(|error| failed(&error))),
             Compiler::Child { program, arguments } => {
-                compile::in_child(program, arguments, limits, bytes, &|| place.turn_slow())
+                compile::in_child(program, arguments, self.config.target, limits, bytes, &|| place.turn_slow())
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::load::LoadedModule;
 use crate::{Engine, RunError};
 use opship_record::Hash;
 use opship_record::plan::{PROFILE, Plan};
-use opship_world::{Fault, Outcome, World, WorldConfig};
+use opship_world::{Asked, Fault, Outcome, World, WorldConfig};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -61,6 +61,17 @@ pub struct Finished {
     pub outcome: Outcome,
     /// How long it took, in microseconds.
     pub micros: u64,
+    /// What it used, for people: no part of the result.
+    pub usage: Usage,
+}
+
+/// What a run used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Most pages (64 KiB each) of memory that a step had.
+    pub memory_pages: u64,
+    /// What it asked its world for.
+    pub asked: Asked,
 }
 
 /// What a module's imports work on.
@@ -113,6 +124,7 @@ impl Engine {
         };
         let limiter = Limiter::new(pages, self.memory_bytes(), run.room);
         let mut state = RunState { world: World::new(run.world)?, memory: None, limiter, watch };
+        let mut memory_pages = 0;
         for (step, module) in modules.iter().enumerate() {
             state.look().map_err(|end| run_error(step, end))?;
             state.world.begin_step(step)?;
@@ -120,13 +132,15 @@ impl Engine {
             state.limiter.next_step();
             let (exit, ended) = self.step(step, module, state)?;
             state = ended;
+            memory_pages = memory_pages.max(state.limiter.memory_pages());
             state.world.end_step(exit)?;
         }
         state.look().map_err(|end| run_error(modules.len().saturating_sub(1), end))?;
         drop(ticking);
+        let usage = Usage { memory_pages, asked: state.world.asked() };
         let outcome = state.world.finish()?;
         let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Ok(Finished { outcome, micros })
+        Ok(Finished { outcome, micros, usage })
     }
 
     /// Runs one module in a store of its own and gives its exit code and the state back.

@@ -7,7 +7,7 @@ use crate::routes;
 use crate::state::{REQUEST_MEMORY, State, WRITERS};
 use crate::workers::{LONG_PLACES, Workers};
 use crate::{ServerConfig, ServerError};
-use opship_engine::{Engine, EngineConfig};
+use opship_engine::{Engine, EngineConfig, Target};
 use opship_storage::{ModuleInfo, Store};
 use opship_world::Budget;
 use rustix::process::{Resource, getrlimit};
@@ -90,6 +90,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
     let engine = Engine::new(EngineConfig {
         cache: Some(config.data.join("compiled")),
         compiler: config.compiler,
+        target: Target::Host,
         limits: config.module_limits,
         compiles_at_once: config.compiles,
         memory_bytes: config.memory_bytes,

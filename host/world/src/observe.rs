@@ -143,7 +143,9 @@ fn metadata(path: &TreePath, node: &SourceNode) -> Observation {
 }
 
 fn listing(path: &TreePath, source: &dyn TreeSource) -> Result<Observation, Fault> {
-    let entries = source.list(path)?;
+    let mut entries = source.list(path)?;
+    // Whatever the source does: an order of its own must not reach a record.
+    entries.sort_unstable();
     let digest = listing_digest(entries.iter().map(|(name, kind)| (name.as_str(), *kind)));
     Ok(Observation::Listing { path: path.clone(), digest })
 }

@@ -69,6 +69,17 @@ impl Default for Budget {
     }
 }
 
+/// How often a run asked for what differs from one operation to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// Readings of a clock.
+    pub clock: u64,
+    /// Calls for random bytes.
+    pub random: u64,
+    /// Calls of `poll_oneoff`: sleeping, or waiting for a file.
+    pub poll: u64,
+}
+
 /// Everything that a module sees while it runs.
 ///
 /// Descriptor 3 is the root, preopened as `/`; where the step has another current directory, 4 is that one, preopened as
@@ -93,6 +104,7 @@ pub struct World {
     /// Environment of the step, each `NAME=value` with its NUL.
     pub(crate) environment: Vec<Vec<u8>>,
     pub(crate) progress: Option<(u64, u64)>,
+    pub(crate) asked: Asked,
     exits: Vec<u32>,
 }
 
@@ -113,6 +125,7 @@ impl World {
             arguments: Vec::new(),
             environment: Vec::new(),
             progress: None,
+            asked: Asked::default(),
             exits: Vec::new(),
             plan: config.plan,
             stdin_blobs: config.stdin_blobs,
@@ -174,6 +187,11 @@ impl World {
     /// Bytes of the host's memory that the world takes, about.
     pub fn held_bytes(&self) -> u64 {
         self.tree.store.held()
+    }
+
+    /// What the guest has asked for until now.
+    pub fn asked(&self) -> Asked {
+        self.asked
     }
 
     /// What the guest last said about its progress: done and total, in units of its own.
