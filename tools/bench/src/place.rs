@@ -59,8 +59,18 @@ impl Place {
     }
 
     /// A module of guest-ops.
+    pub(crate) fn guest_file(&self, name: &str) -> PathBuf {
+        self.target.join(format!("guests/{name}.wasm"))
+    }
+
+    /// The Python that has wasmtime.
+    pub(crate) fn peer_python(&self) -> PathBuf {
+        self.target.join("tools/reference/bin/python")
+    }
+
+    /// A module's bytes.
     pub(crate) fn guest(&self, name: &str) -> Result<Vec<u8>> {
-        let file = self.target.join(format!("guests/{name}.wasm"));
+        let file = self.guest_file(name);
         fs::read(&file).map_err(BenchError::io(format!("read '{}'; 'cargo xtask guests' makes it", file.display())))
     }
 
