@@ -198,7 +198,7 @@ fn contents_in_memory_and_large_ones_on_disk_are_limited() {
             let fd = guest.open(&format!("f{number}"), CREAT, WRITE).unwrap();
             let Guest { world, memory } = guest;
             let result = world.fd_filestat_set_size(memory, fd, length);
-            result.and_then(|()| Ok(guest.close(fd).map_err(Trap::Errno)?))
+            result.and_then(|()| guest.close(fd).map_err(Trap::Errno))
         })
     };
     let budget = Budget { world_bytes: 4 << 20, spilled_files: 9, ..Budget::default() };

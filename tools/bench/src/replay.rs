@@ -1,6 +1,7 @@
 //! `replay`: what it costs to run operations in the world, to ship small ones, and how many bytes that takes.
 
 mod command;
+mod neighbours;
 mod small;
 mod standard;
 mod wire;
@@ -20,5 +21,7 @@ pub(crate) fn run() -> Result<()> {
     small::measure(&place, &server, &files, &mut report)?;
     command::measure(&place, &server, &files, &mut report)?;
     wire::measure(&place, &server, &mut report)?;
+    drop(server);
+    neighbours::measure(&place, &files, &mut report)?;
     report.finish(&place.results())
 }
