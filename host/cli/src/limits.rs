@@ -24,6 +24,9 @@ pub(crate) struct RunLimits {
     /// Most files, folders and links that it may look at or make
     #[arg(long, value_name = "N", default_value_t = 4_000_000, env = "OPSHIP_FILES_LIMIT")]
     files_limit: u64,
+    /// Most memory for the files, names and listings that it makes, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 2048, env = "OPSHIP_FILES_MEMORY_LIMIT")]
+    files_memory_limit: u64,
 }
 
 impl RunLimits {
@@ -32,6 +35,7 @@ impl RunLimits {
         request.deadline = self.time_limit.map(Duration::from_secs);
         request.budget.produced_bytes = self.output_limit.saturating_mul(MIB);
         request.budget.inodes = self.files_limit;
+        request.budget.world_bytes = self.files_memory_limit.saturating_mul(MIB);
     }
 
     /// Sets what the engine limits.

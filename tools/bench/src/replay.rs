@@ -3,6 +3,7 @@
 mod command;
 mod files;
 mod memory;
+mod neighbours;
 mod small;
 mod standard;
 mod startup;
@@ -14,7 +15,7 @@ use crate::report::Report;
 use crate::text;
 
 /// The parts, in the order in which they run.
-const PARTS: [&str; 7] = ["standard", "startup", "small", "command", "wire", "files", "memory"];
+const PARTS: [&str; 8] = ["standard", "startup", "small", "command", "wire", "files", "memory", "neighbours"];
 
 /// Runs the parts named, or all of them.
 pub(crate) fn run(named: &[&str]) -> Result<()> {
@@ -33,7 +34,8 @@ pub(crate) fn run(named: &[&str]) -> Result<()> {
             "command" => command::measure(&place, &server, &files, &mut report)?,
             "wire" => wire::measure(&place, &server, &mut report)?,
             "files" => files::measure(&place, &server, &mut report)?,
-            _ => memory::measure(&place, &server, &mut report)?,
+            "memory" => memory::measure(&place, &server, &mut report)?,
+            _ => neighbours::measure(&place, &files, &mut report)?,
         }
     }
     report.finish(&place.results())
