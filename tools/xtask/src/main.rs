@@ -9,6 +9,7 @@ mod bench;
 mod context;
 mod demo;
 mod error;
+mod fuzz;
 mod guests;
 mod lint;
 mod process;
@@ -16,6 +17,7 @@ mod pymodules;
 mod setup;
 mod signature;
 mod test;
+mod tools;
 mod wasi;
 
 use std::process::ExitCode;
@@ -52,6 +54,14 @@ enum Command {
     Lint,
     /// Set up, build, and show the main job on real input
     Demo,
+    /// Run a fuzz target for a time from the inputs kept for it, and keep what it finds
+    Fuzz {
+        /// Which target, such as `world_calls`
+        target: String,
+        /// For how many seconds
+        #[arg(default_value_t = 600)]
+        seconds: u64,
+    },
     /// Set up, then run one benchmark in release mode
     Bench {
         /// Which benchmark, such as `replay`
@@ -81,6 +91,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Test { args } => test::run(&context, &args),
         Command::Lint => lint::run(&context),
         Command::Demo => demo::run(&context),
+        Command::Fuzz { target, seconds } => fuzz::run(&context, &target, seconds),
         Command::Bench { name, args } => bench::run(&context, &name, &args),
     }
 }
