@@ -7,14 +7,19 @@ pub mod corpus;
 mod disk;
 mod guests;
 mod http;
+pub mod languages;
+mod reference;
 mod server;
 mod tree;
+mod world_run;
 
 pub use disk::SmallDisk;
 pub use guests::{guest, python_module};
 pub use http::claim;
+pub use reference::run_in_reference;
 pub use server::Server;
 pub use tree::{assert_same_tree, snapshot};
+pub use world_run::{Guest, Seen};
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

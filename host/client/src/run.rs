@@ -21,7 +21,7 @@ use opship_record::entry::Body;
 use opship_record::node::DEFAULT_FILE_MODE;
 use opship_record::record::{Lists, Record};
 use opship_record::{Hash, TreePath};
-use opship_world::{Budget, Fixtures, Outcome, Produced, SourceNode, TreeSource, WorldConfig};
+use opship_world::{Fixtures, Outcome, Produced, SourceNode, TreeSource, WorldConfig};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,16 +1,16 @@
 //! Replaying a case on a target, and telling what came out otherwise.
 
 use super::Case;
+use crate::conformance::TempSpill;
 use opship_engine::{
     Compiler, Engine, EngineConfig, LoadedModule, ModuleError, RUN_STACK_BYTES, Run, RunError, Target,
 };
 use opship_record::Hash;
 use opship_record::plan::Plan;
 use opship_record::record::{Lists, Record};
-use opship_world::{Budget, MemoryContent, MemoryTree, Spill, SpillFile, WorldConfig};
+use opship_world::{Budget, Fixtures, MemoryContent, MemoryTree, WorldConfig};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::io;
 use std::sync::Arc;
 
 /// Runs plans on one target.
@@ -78,7 +78,7 @@ impl Replayer {
         let config = WorldConfig {
             plan: plan.clone(),
             source: Arc::new(world.tree.clone()),
-            spill: Arc::new(TemporaryFiles),
+            spill: Arc::new(TempSpill),
             budget: Budget::default(),
             stdin_blobs: world
                 .stdin
@@ -90,6 +90,7 @@ impl Replayer {
                 .iter()
                 .map(|(name, tree)| (World::mounted(name), Arc::new(tree.clone()) as _))
                 .collect(),
+            fixtures: Fixtures::default(),
         };
         let run = || Ok(self.engine.run(Run::new(config, &self.modules))?.outcome.lists);
         std::thread::scope(|scope| {
@@ -153,13 +154,4 @@ fn items<T: Debug + PartialEq>(expected: &[T], made: &[T]) -> Vec<String> {
         own.map(|item| format!("  {whose}: {item:?}")).collect()
     };
     [only(expected, made, "recorded"), only(made, expected, "made")].concat()
-}
-
-/// Large contents go to files without names.
-struct TemporaryFiles;
-
-impl Spill for TemporaryFiles {
-    fn create(&self) -> io::Result<SpillFile> {
-        Ok(SpillFile { file: tempfile::tempfile()?, path: None })
-    }
 }

@@ -40,7 +40,8 @@ pub(crate) fn step(context: &Context, wasi: &Wasi) -> Result<()> {
 
 /// Builds the conformance guest in Rust.
 pub(crate) fn build_conformance(context: &Context, wasi: &Wasi) -> Result<()> {
-    build_packages(context, wasi, &["--package", CONFORMANCE], "conform-rust.built-from.txt")
+    let what = "building the conformance guest in Rust";
+    build_packages(context, wasi, &["--package", CONFORMANCE], "conform-rust.built-from.txt", what)
 }
 
 /// Where all modules are.
@@ -49,11 +50,12 @@ pub(crate) fn folder(context: &Context) -> PathBuf {
 }
 
 fn build(context: &Context, wasi: &Wasi) -> Result<()> {
-    build_packages(context, wasi, &["--workspace", "--exclude", CONFORMANCE], "built-from.txt")
+    let packages = ["--workspace", "--exclude", CONFORMANCE];
+    build_packages(context, wasi, &packages, "built-from.txt", "building the guests")
 }
 
 /// Builds the packages that cargo's arguments select, unless they are as `stamp` says.
-fn build_packages(context: &Context, wasi: &Wasi, packages: &[&str], stamp: &str) -> Result<()> {
+fn build_packages(context: &Context, wasi: &Wasi, packages: &[&str], stamp: &str, what: &str) -> Result<()> {
     let folder = folder(context);
     fs::create_dir_all(&folder).map_err(Error::io("make", &folder))?;
     // Taken before the build: what is edited while it runs is built by the next one.
@@ -63,11 +65,7 @@ fn build_packages(context: &Context, wasi: &Wasi, packages: &[&str], stamp: &str
     if before.is_current(&folder, &state) {
         return Ok(());
     }
-    announce(if packages.contains(&CONFORMANCE) {
-        "building the conformance guest in Rust"
-    } else {
-        "building the guests"
-    });
+    announce(what);
     let modules = compile(context, wasi, packages)?;
     for module in &modules {
         copy_if_changed(module, &folder)?;

@@ -20,8 +20,8 @@ mod reference;
 mod setup;
 mod signature;
 mod test;
-mod venv;
 mod tools;
+mod venv;
 mod wasi;
 
 use std::path::PathBuf;

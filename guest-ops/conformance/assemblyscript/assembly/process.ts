@@ -32,6 +32,7 @@ export function standardInput(): void {
 export function output(lines: i32): void {
   for (let line = 1; line <= lines; line++) {
     console.log("line " + line.toString());
-    if (line % 10 == 0) console.error("error line " + line.toString());
+    // `console.error` of the shim writes to standard output.
+    if (line % 10 == 0) process.stderr.write("error line " + line.toString() + "\n");
   }
 }

@@ -24,7 +24,7 @@ use opship_engine::{Compiler, Engine, EngineConfig, Finished, LoadedModule, Modu
 use opship_record::plan::{PROFILE, Plan, Stdin, Step};
 use opship_record::record::Record;
 use opship_record::{FORMAT_VERSION, Hash};
-use opship_world::{Budget, FileContent, Spill, SpillFile, TreeSource, WorldConfig};
+use opship_world::{Budget, FileContent, Fixtures, Spill, SpillFile, TreeSource, WorldConfig};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -203,6 +203,7 @@ impl<'a> Examiner<'a> {
             budget: Budget::default(),
             stdin_blobs: self.stdin.clone(),
             mounts,
+            fixtures: Fixtures::default(),
         };
         ready.engine.run(Run { deadline: Some(deadline), ..Run::new(world, &ready.modules) })
     }
