@@ -25,12 +25,10 @@ impl Seen {
 pub(crate) struct Observations {
     present: BTreeMap<TreePath, Seen>,
     absent: BTreeMap<TreePath, (TreePath, Kind)>,
-    /// Bytes that the paths take, about.
-    bytes: usize,
+    /// Bytes of memory that the paths took since they were last counted, about.
+    grown: usize,
 }
 
-/// Most bytes of paths that a run may observe, about: a limit of the host's memory, which ends the run.
-const MAX_BYTES: usize = 64 << 20;
 /// What an item takes besides its path.
 const ITEM: usize = 128;
 
@@ -44,20 +42,14 @@ impl Observations {
 
     fn seen(&mut self, path: &TreePath) -> &mut Seen {
         if !self.present.contains_key(path) {
-            self.bytes += path.as_str().len() + ITEM;
+            self.grown += path.as_str().len() + ITEM;
         }
         self.present.entry(path.clone()).or_default()
     }
 
-    /// Ends a run that observes more than the host has memory for.
-    ///
-    /// # Errors
-    /// [`Fault::Limit`].
-    pub(crate) fn check_size(&self) -> Result<(), Fault> {
-        if self.bytes > MAX_BYTES {
-            return Err(Fault::Limit { what: "bytes of observed paths", limit: MAX_BYTES as u64 });
-        }
-        Ok(())
+    /// Bytes of memory that it took since this was last asked, about.
+    pub(crate) fn take_growth(&mut self) -> u64 {
+        std::mem::take(&mut self.grown) as u64
     }
 
     pub(crate) fn content(&mut self, path: &TreePath, hash: Hash) {
@@ -82,7 +74,7 @@ impl Observations {
 
     pub(crate) fn absent(&mut self, path: TreePath, missing: TreePath, above: Kind) {
         if !self.absent.contains_key(&path) {
-            self.bytes += path.as_str().len() + missing.as_str().len() + ITEM;
+            self.grown += path.as_str().len() + missing.as_str().len() + ITEM;
         }
         self.absent.entry(path).or_insert((missing, above));
     }

@@ -38,7 +38,9 @@ impl Tree {
         if path.is_empty() {
             return Err(Errno::Noent.into());
         }
-        self.observations.check_size()?;
+        let grown = self.observations.take_growth();
+        self.store.hold(grown);
+        self.store.check_held()?;
         let mut rest: Vec<String> = Vec::new();
         push_components(path, &mut rest)?;
         let mut links = 0;
