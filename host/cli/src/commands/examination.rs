@@ -24,10 +24,11 @@ pub(super) fn print(name: &str, examination: &Examination) {
     output::line(&format!("{}: {}", output::name(name), headline(examination)));
     let Examination { info, compiled, ran } = examination;
     line("module", &format!("{}, {}", output::bytes(info.bytes), output::count(u64::from(info.functions), "function")));
-    let imports = by_module(&info.imports);
-    line("imports", if imports.is_empty() { "nothing" } else { "" });
-    for (module, names) in imports {
-        line("", &format!("{module}: {}", names.join(" ")));
+    if info.imports.is_empty() {
+        line("imports", "nothing");
+    }
+    for (index, (module, names)) in by_module(&info.imports).into_iter().enumerate() {
+        line(if index == 0 { "imports" } else { "" }, &format!("{module}: {}", names.join(" ")));
     }
     for (index, made) in compiled.iter().enumerate() {
         let what = format!("{} for {}, {}", millis(made.micros), made.target.name(), output::bytes(made.bytes));

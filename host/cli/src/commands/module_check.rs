@@ -136,10 +136,15 @@ fn argument_list(arguments: &ModuleCheck, choice: &ModuleChoice) -> Vec<Vec<u8>>
 
 /// Standard input where there is no working copy: any file.
 fn stdin(file: Option<&OsStr>) -> Result<StdinRequest, ClientError> {
-    let Some(file) = file else { return Ok(StdinRequest::Empty) };
-    let path = if file == "-" { Path::new("/dev/stdin") } else { Path::new(file) };
-    let opened = File::open(path).map_err(ClientError::io(format!("reading '{}'", path.display())))?;
-    Ok(StdinRequest::File(opened))
+    match file {
+        None => Ok(StdinRequest::Empty),
+        Some(file) if file == "-" => run::own_stdin(),
+        Some(file) => {
+            let path = Path::new(file);
+            let opened = File::open(path).map_err(ClientError::io(format!("reading '{}'", path.display())))?;
+            Ok(StdinRequest::File(opened))
+        }
+    }
 }
 
 /// In nanoseconds since 1970.

@@ -210,13 +210,15 @@ pub(super) fn current_directory(copy: &WorkingCopy) -> Result<TreePath, ClientEr
 pub(super) fn stdin(copy: &WorkingCopy, file: Option<&OsStr>) -> Result<StdinRequest, ClientError> {
     match file {
         None => Ok(StdinRequest::Empty),
-        Some(file) if file == "-" => {
-            let own =
-                std::io::stdin().as_fd().try_clone_to_owned().map_err(ClientError::io("reading standard input"))?;
-            Ok(StdinRequest::File(own.into()))
-        }
+        Some(file) if file == "-" => own_stdin(),
         Some(file) => Ok(StdinRequest::Path(inspect::inside(copy, Path::new(file))?)),
     }
+}
+
+/// This command's own standard input.
+pub(super) fn own_stdin() -> Result<StdinRequest, ClientError> {
+    let own = std::io::stdin().as_fd().try_clone_to_owned().map_err(ClientError::io("reading standard input"))?;
+    Ok(StdinRequest::File(own.into()))
 }
 
 /// The command as one could type it, for the log.

@@ -68,6 +68,25 @@ fn results_that_differ_between_equal_worlds_are_contradictions_with_their_places
     assert_eq!(*differences, [bytes, observed]);
 }
 
+/// Prints the listing of the root as the world gives it.
+const LISTS: &str = r#"(module
+    (import "wasi_snapshot_preview1" "fd_readdir" (func $list (param i32 i32 i32 i64 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (memory (export "memory") 1)
+    (data (i32.const 0) "\00\04\00\00")
+    (func (export "_start")
+        (drop (call $list (i32.const 3) (i32.const 1024) (i32.const 4096) (i64.const 0) (i32.const 4)))
+        (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 56)))))"#;
+
+#[test]
+fn the_order_in_which_a_folder_gives_its_names_reaches_neither_module_nor_record() {
+    let tree = MemoryTree::new().file("b", b"").file("a", b"").directory("c");
+    let ran = examine(&request(LISTS, Arc::new(tree))).unwrap().ran.unwrap();
+    assert_eq!((ran.contradictions(), ran.observed), (Vec::new(), 1));
+    // Five entries of 24 bytes, with the names `.`, `..`, `a`, `b` and `c`.
+    assert_eq!(ran.produced_bytes, 5 * 24 + 6);
+}
+
 #[test]
 fn every_run_reads_the_same_standard_input() {
     let mut request = request(PRINTS, Arc::new(MemoryTree::new().file("f", b"file")));
