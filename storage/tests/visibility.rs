@@ -198,3 +198,35 @@ fn modules_of_the_server_and_of_a_workspace() {
     assert!(store.remove_module(&a, "mine").unwrap() && !store.remove_module(&a, "mine").unwrap());
     assert!(store.module_content(&b, &own).unwrap().is_none());
 }
+
+#[test]
+fn a_module_is_vouched_for_by_the_server_or_an_administrator() {
+    let data = tempfile::tempdir().unwrap();
+    let (store, work) = open(data.path());
+    let admin = admin(&store);
+    let other = store.create_workspace(&admin, "other").unwrap();
+    let token = store.create_token(&admin, "eva", None).unwrap();
+    for scope in [&work, &other] {
+        store.grant(scope, "eva", Some(Role::Write)).unwrap();
+    }
+    let eva = store.authenticate(&token).unwrap().unwrap();
+    let eva = store.scope(&eva, "work", Role::Write).unwrap();
+
+    let hash = store.put_blob_bytes(&work, b"a module").unwrap();
+    let module = ModuleInfo::new("m", hash, 8);
+    assert!(!store.is_vouched_for(&work, &hash).unwrap());
+    store.register_module(&eva, &module).unwrap();
+    assert!(!store.is_vouched_for(&work, &hash).unwrap());
+    store.register_module(&work, &module).unwrap();
+    assert!(store.is_vouched_for(&eva, &hash).unwrap());
+    assert!(!store.is_vouched_for(&other, &hash).unwrap());
+    // The same bytes again by another change nothing; other bytes do.
+    store.register_module(&eva, &module).unwrap();
+    assert!(store.is_vouched_for(&work, &hash).unwrap());
+    let another = store.put_blob_bytes(&work, b"another").unwrap();
+    store.register_module(&eva, &ModuleInfo::new("m", another, 7)).unwrap();
+    assert!(!store.is_vouched_for(&work, &hash).unwrap() && !store.is_vouched_for(&work, &another).unwrap());
+
+    let standard = store.install_standard("gzip", b"standard gzip").unwrap();
+    assert!(store.is_vouched_for(&other, &standard).unwrap());
+}

@@ -5,6 +5,7 @@
 pub mod conformance;
 mod disk;
 mod guests;
+mod http;
 pub mod languages;
 mod reference;
 mod server;
@@ -13,6 +14,7 @@ mod world_run;
 
 pub use disk::SmallDisk;
 pub use guests::{guest, python_module};
+pub use http::claim;
 pub use reference::run_in_reference;
 pub use server::Server;
 pub use tree::{assert_same_tree, snapshot};
@@ -64,10 +66,10 @@ impl Place {
     pub fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(&self.binary);
         command.current_dir(directory).stdin(Stdio::null());
-        for variable in
-            ["OPSHIP_TOKEN", "OPSHIP_SERVER", "OPSHIP_DATA", "OPSHIP_LISTEN", "OPSHIP_FAILPOINT", "OPSHIP_LOG"]
-        {
-            command.env_remove(variable);
+        for (variable, _) in std::env::vars_os() {
+            if variable.as_encoded_bytes().starts_with(b"OPSHIP_") {
+                command.env_remove(variable);
+            }
         }
         command.env("HOME", self.folder("home"));
         command.env("XDG_STATE_HOME", self.folder("home/state"));

@@ -187,3 +187,17 @@ fn modules_and_other_build_output_are_not_stored() {
         .collect();
     assert!(stored.is_empty(), "fixtures are made, not stored: {stored:#?}");
 }
+
+#[test]
+fn every_defence_that_is_told_of_has_its_test() {
+    let text = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let mut named = 0;
+    for place in text.split('`').filter(|piece| piece.contains(".rs::")) {
+        let (file, test) = place.split_once("::").unwrap();
+        let source = fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let name = test.rsplit("::").next().unwrap();
+        assert!(source.contains(&format!("fn {name}(")), "SECURITY.md names {place}, which is not there");
+        named += 1;
+    }
+    assert!(named > 30, "{named}");
+}

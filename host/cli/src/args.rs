@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::limits::{RunLimits, ServeLimits};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -70,12 +71,11 @@ pub(crate) struct Serve {
     /// Replays at once [default: the number of processors]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<usize>,
-    /// Longest time that a replay may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub(crate) replay_limit: u64,
     /// Listen beyond loopback although the connection is not encrypted
     #[arg(long)]
     pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) limits: ServeLimits,
 }
 
 #[derive(Debug, Args)]
@@ -126,6 +126,8 @@ pub(crate) struct Run {
     /// First argument that the module sees [default: the module's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) argv0: Option<OsString>,
+    #[command(flatten)]
+    pub(crate) limits: RunLimits,
     /// Arguments for the module, after '--'
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<OsString>,

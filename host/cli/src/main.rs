@@ -3,11 +3,13 @@
 
 mod args;
 mod commands;
+mod limits;
 mod output;
 mod standard;
 
 use args::{Cli, Command};
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
@@ -31,8 +33,16 @@ fn main() -> ExitCode {
         output::error(&format!("cannot work in '{}': {error}", directory.display()));
         return ExitCode::from(output::FAILURE);
     }
+    raise_descriptor_limit();
     start_log(matches!(cli.command, Command::Serve(_)));
     commands::dispatch(cli)
+}
+
+/// The usual limit of 1,024 is for programs that use `select`; a run with many large files, or a server, needs more.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // With what there is most things work.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// Logs go to standard error: warnings for clients, more for a server; `OPSHIP_LOG` changes it.

@@ -7,7 +7,7 @@ use minicbor::bytes::ByteVec;
 use opship_engine::{LoadedModule, Progress};
 use opship_record::plan::{Mount, PROFILE, Plan, Stdin, Step};
 use opship_record::{FORMAT_VERSION, Hash, TreePath};
-use opship_world::{FileContent, TreeSource};
+use opship_world::{Budget, FileContent, TreeSource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
@@ -26,6 +26,8 @@ pub struct RunRequest {
     pub command: String,
     /// How long it may run.
     pub deadline: Option<Duration>,
+    /// What it may produce and take of this machine, besides the module's memory.
+    pub budget: Budget,
     /// Set it to end the run.
     pub cancel: Option<Arc<AtomicBool>>,
     /// Is told about progress.

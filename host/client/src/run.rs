@@ -21,7 +21,7 @@ use opship_record::entry::Body;
 use opship_record::node::DEFAULT_FILE_MODE;
 use opship_record::record::{Lists, Record};
 use opship_record::{Hash, TreePath};
-use opship_world::{Budget, Fixtures, Outcome, Produced, SourceNode, WorldConfig};
+use opship_world::{Fixtures, Outcome, Produced, SourceNode, WorldConfig};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl WorkingCopy {
             plan: prepared.plan.clone(),
             source: tree.clone(),
             spill: Arc::new(StagingSpill(staging.clone())),
-            budget: Budget::default(),
+            budget: request.budget,
             stdin_blobs: prepared.stdin_blobs.clone(),
             mounts: prepared.mounts.clone(),
             fixtures: Fixtures::default(),
@@ -126,7 +126,7 @@ impl WorkingCopy {
             deadline: request.deadline,
             ..Run::new(world, &request.modules)
         };
-        let Finished { outcome, micros } = engine.run(run)?;
+        let Finished { outcome, micros, .. } = engine.run(run)?;
         self.apply(request, prepared, outcome, micros, &Parts { staging, tree })
     }
 

@@ -11,7 +11,7 @@ use opship_record::{Hash, TreePath};
 use opship_world::{FileContent, SourceError, SourceNode, TreeSource};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The tree as a run sees it. What it showed stays as it showed it; whether that is still true is checked afterwards.
 pub(crate) struct WorkingTree {
@@ -40,7 +40,8 @@ pub(crate) struct Present {
     pub copy: Option<String>,
     /// Is it the caller's own standard output or error?
     pub own: bool,
-    content: Option<Arc<dyn FileContent>>,
+    /// Open somewhere, if it still is: a run may look at more files than there are descriptors.
+    content: Weak<dyn FileContent>,
 }
 
 impl WorkingTree {
@@ -86,21 +87,21 @@ impl WorkingTree {
             (visible.found, visible.trusted) = (start, false);
         }
         let hash = visible.row.as_ref().filter(|_| visible.trusted).and_then(|row| row.hash());
-        Present { visible, hash, copy: None, own: own.is_some(), content: None }
+        Present { visible, hash, copy: None, own: own.is_some(), content: Weak::<KeptContent>::new() }
     }
 
     /// Opens, keeping first what the server does not hold.
     pub(crate) fn content(&self, path: &TreePath) -> Result<Arc<dyn FileContent>, SourceError> {
         let not_a_file = || SourceError { path: path.to_string(), detail: "it is no file".to_owned(), changed: false };
         let mut present = self.present(path)?.ok_or_else(not_a_file)?;
-        if let Some(content) = &present.content {
-            return Ok(content.clone());
+        if let Some(content) = present.content.upgrade() {
+            return Ok(content);
         }
         if present.visible.node.kind() != Kind::File {
             return Err(not_a_file());
         }
         let content = self.open_content(path, &mut present)?;
-        present.content = Some(content.clone());
+        present.content = Arc::downgrade(&content);
         self.remember(path, Seen::Present(Box::new(present)));
         Ok(content)
     }
@@ -108,6 +109,13 @@ impl WorkingTree {
     fn open_content(&self, path: &TreePath, present: &mut Present) -> Result<Arc<dyn FileContent>, SourceError> {
         let shown = path.to_string();
         let root = &self.view.shared.root;
+        if let (Some(hash), Some(copy)) = (present.hash, &present.copy) {
+            // Capture moves it to where contents are kept.
+            let file = root.open_file(copy).or_else(|_| root.open_file(&kept_path(&hash)));
+            let file = file.map_err(|error| unreadable(&shown, &error))?;
+            let length = file.metadata().map_err(|error| unreadable(&shown, &error))?.len();
+            return Ok(Arc::new(KeptContent { file, length, hash, path: shown }));
+        }
         self.prove(path, present)?;
         if let (Some(hash), Some(row)) = (present.hash, &present.visible.row) {
             if let Ok(file) = root.open_file(&kept_path(&hash)) {

@@ -1,6 +1,6 @@
 //! Compiling in a child process: the child's side. It gives up every right but to compute before it reads a byte.
 
-use crate::profile;
+use crate::{Target, profile};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use seccompiler::SeccompCmpArgLen::{self, Dword, Qword};
 use seccompiler::{
@@ -12,6 +12,10 @@ use std::process::ExitCode;
 
 /// The variable that the parent passes the limits in: bytes of address space and seconds of processor time.
 pub(crate) const LIMITS_VARIABLE: &str = "OPSHIP_COMPILE_LIMITS";
+/// Niceness of a compiling process: before long replays, behind everything that somebody waits for.
+const NICE: i32 = 10;
+/// The variable that the parent passes the target's name in.
+pub(crate) const TARGET_VARIABLE: &str = "OPSHIP_COMPILE_TARGET";
 /// Exit code: the compiler refused the module.
 pub(crate) const EXIT_REFUSED: u8 = 3;
 /// Exit code: the process could not be locked down and so compiled nothing.
@@ -20,12 +24,19 @@ pub(crate) const EXIT_NOT_LOCKED: u8 = 4;
 /// The whole of a compiling process ([`crate::Compiler::Child`]): gives up all rights, reads a module from standard input and
 /// writes its compiled form to standard output. Call it first thing in `main`, before any thread is started.
 pub fn compile_child_main() -> ExitCode {
-    let locked = limits().and_then(|(memory, cpu)| lock_down(memory, cpu));
-    if let Err(error) = locked {
-        eprintln!("the compiling process cannot be locked down ({error}); a Linux kernel with seccomp is needed");
-        return ExitCode::from(EXIT_NOT_LOCKED);
-    }
-    match compile() {
+    let locked = target().and_then(|target| {
+        let (memory, cpu) = limits()?;
+        lock_down(memory, cpu)?;
+        Ok(target)
+    });
+    let target = match locked {
+        Ok(target) => target,
+        Err(error) => {
+            eprintln!("the compiling process cannot be locked down ({error}); a Linux kernel with seccomp is needed");
+            return ExitCode::from(EXIT_NOT_LOCKED);
+        }
+    };
+    match compile(target) {
         Ok(()) => ExitCode::SUCCESS,
         Err(detail) => {
             eprintln!("{detail}");
@@ -34,29 +45,46 @@ pub fn compile_child_main() -> ExitCode {
     }
 }
 
-fn compile() -> Result<(), String> {
+fn compile(target: Target) -> Result<(), String> {
     let mut module = Vec::new();
     io::stdin().lock().read_to_end(&mut module).map_err(|error| error.to_string())?;
-    let engine = wasmtime::Engine::new(&profile::config()).map_err(|error| format!("{error:#}"))?;
+    let engine = profile::config(target).and_then(|settings| wasmtime::Engine::new(&settings));
+    let engine = engine.map_err(|error| format!("{error:#}"))?;
     let artifact = engine.precompile_module(&module).map_err(|error| format!("{error:#}"))?;
     io::stdout().lock().write_all(&artifact).map_err(|error| error.to_string())
 }
 
+fn target() -> io::Result<Target> {
+    let name = variable(TARGET_VARIABLE)?;
+    Target::ALL.into_iter().find(|target| target.name() == name).ok_or_else(|| not_set(TARGET_VARIABLE))
+}
+
 fn limits() -> io::Result<(u64, u64)> {
-    let invalid = || io::Error::other(format!("{LIMITS_VARIABLE} is not set; only opship starts this command"));
-    let text = std::env::var(LIMITS_VARIABLE).map_err(|_| invalid())?;
+    let invalid = || not_set(LIMITS_VARIABLE);
+    let text = variable(LIMITS_VARIABLE)?;
     let (memory, cpu) = text.split_once(' ').ok_or_else(invalid)?;
     Ok((memory.parse().map_err(|_| invalid())?, cpu.parse().map_err(|_| invalid())?))
 }
 
+fn variable(name: &str) -> io::Result<String> {
+    std::env::var(name).map_err(|_| not_set(name))
+}
+
+fn not_set(variable: &str) -> io::Error {
+    io::Error::other(format!("{variable} is not set; only opship starts this command"))
+}
+
 /// Leaves this process nothing but to compute, read and write the descriptors that it has, and end: no files, no network, no
-/// other process, no executable memory, and at most `memory_bytes` of address space and `cpu_seconds` of processor time.
-/// It also ends when its parent does. There is no way back.
+/// other process, no executable memory, and at most `memory_bytes` of address space and `cpu_seconds` of processor time, at a
+/// low priority. It also ends when its parent does. There is no way back.
 ///
 /// # Errors
 /// The operating system's. Then the process must not go on.
 pub fn lock_down(memory_bytes: u64, cpu_seconds: u64) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // Before any thread is made, which then has it too. Nobody may raise himself, so a lower priority stays.
+    let nice = rustix::process::getpriority_process(None)?.max(NICE);
+    rustix::process::setpriority_process(None, nice)?;
     let limits = [
         (Resource::As, memory_bytes),
         (Resource::Cpu, cpu_seconds),

@@ -1,8 +1,8 @@
 //! Compiling in a child process: the parent's side.
 
-use crate::child::{EXIT_NOT_LOCKED, EXIT_REFUSED, LIMITS_VARIABLE};
+use crate::child::{EXIT_NOT_LOCKED, EXIT_REFUSED, LIMITS_VARIABLE, TARGET_VARIABLE};
 use crate::error::{DETAIL, printable};
-use crate::{ModuleError, ModuleLimits};
+use crate::{ModuleError, ModuleLimits, Target};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
 use std::io::{self, Read, Write as _};
@@ -16,35 +16,55 @@ use std::time::Duration;
 
 /// Most bytes of the child's error output that are kept.
 const MAX_STDERR: u64 = 8 << 10;
+/// After this time a compile is a slow one.
+const SLOW_AFTER: Duration = Duration::from_secs(5);
+/// Threads of a compiling process at most: each takes address space of its limit.
+const THREADS: usize = 8;
+
+/// Why the child was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Killed {
+    /// It turned out slow where no more slow ones may be.
+    Crowded,
+    /// It took longer than its limit.
+    TimedOut,
+}
 
 /// What came out of the child.
 struct Ended {
     status: ExitStatus,
     artifact: Vec<u8>,
     stderr: String,
-    timed_out: bool,
+    killed: Option<Killed>,
 }
 
-/// Compiles `module` in a process of its own.
+/// Compiles `module` in a process of its own. `turn_slow` is called when that takes long; if it answers `false`, the process
+/// is ended and there is no result.
 ///
 /// The artifact is trusted: it becomes native code of this process. What guards it is that the child can do nothing but
 /// compute, and that a module can only do harm through a flaw in the compiler itself, which would be the same flaw here.
 pub(crate) fn in_child(
     program: &Path,
     arguments: &[OsString],
+    target: Target,
     limits: &ModuleLimits,
     module: &[u8],
-) -> Result<Vec<u8>, ModuleError> {
-    let ended = run(program, arguments, limits, module).map_err(|error| ModuleError::Host {
-        detail: format!("the compiling process '{}' failed: {error}", program.display()),
-    })?;
-    judge(ended, limits)
+    turn_slow: &(dyn Fn() -> bool + Sync),
+) -> Option<Result<Vec<u8>, ModuleError>> {
+    match run(program, arguments, target, limits, module, turn_slow) {
+        Ok(Ended { killed: Some(Killed::Crowded), .. }) => None,
+        Ok(ended) => Some(judge(ended, limits)),
+        Err(error) => {
+            let detail = format!("the compiling process '{}' failed: {error}", program.display());
+            Some(Err(ModuleError::Host { detail }))
+        }
+    }
 }
 
 fn judge(ended: Ended, limits: &ModuleLimits) -> Result<Vec<u8>, ModuleError> {
-    let Ended { status, artifact, stderr, timed_out } = ended;
+    let Ended { status, artifact, stderr, killed } = ended;
     let limit = |what: String| Err(ModuleError::CompileLimit { what });
-    if timed_out {
+    if killed.is_some() {
         return limit(format!("than {} s of time", limits.compile_wall_seconds));
     }
     if artifact.len() as u64 > limits.artifact_bytes {
@@ -67,17 +87,27 @@ fn judge(ended: Ended, limits: &ModuleLimits) -> Result<Vec<u8>, ModuleError> {
     }
 }
 
-fn run(program: &Path, arguments: &[OsString], limits: &ModuleLimits, module: &[u8]) -> io::Result<Ended> {
+fn run(
+    program: &Path,
+    arguments: &[OsString],
+    target: Target,
+    limits: &ModuleLimits,
+    module: &[u8],
+    turn_slow: &(dyn Fn() -> bool + Sync),
+) -> io::Result<Ended> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
         .env(LIMITS_VARIABLE, format!("{} {}", limits.compile_memory_bytes, limits.compile_cpu_seconds))
+        .env("RAYON_NUM_THREADS", threads.to_string())
+        .env(TARGET_VARIABLE, target.name())
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let ended = exchange(&mut child, limits, module);
+    let ended = exchange(&mut child, limits, module, turn_slow);
     if ended.is_err() {
         // No zombie stays behind, whatever failed.
         let _ = child.kill();
@@ -86,7 +116,12 @@ fn run(program: &Path, arguments: &[OsString], limits: &ModuleLimits, module: &[
     ended
 }
 
-fn exchange(child: &mut Child, limits: &ModuleLimits, module: &[u8]) -> io::Result<Ended> {
+fn exchange(
+    child: &mut Child,
+    limits: &ModuleLimits,
+    module: &[u8],
+    turn_slow: &(dyn Fn() -> bool + Sync),
+) -> io::Result<Ended> {
     let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(mut stdin), Some(stdout), Some(stderr)) = pipes else {
         return Err(io::Error::other("a pipe is missing"));
@@ -96,7 +131,7 @@ fn exchange(child: &mut Child, limits: &ModuleLimits, module: &[u8]) -> io::Resu
     let wall = Duration::from_secs(limits.compile_wall_seconds);
     thread::scope(|scope| {
         let (done, waiting) = mpsc::channel();
-        let guard = thread::Builder::new().spawn_scoped(scope, move || guard(&handle, &waiting, wall))?;
+        let guard = thread::Builder::new().spawn_scoped(scope, move || guard(&handle, &waiting, wall, turn_slow))?;
         // A child that ends early closes its pipes: then writing and reading end, and its status says why.
         let writer = thread::Builder::new().spawn_scoped(scope, move || drop(stdin.write_all(module)))?;
         let errors = thread::Builder::new().spawn_scoped(scope, move || read_errors(stderr))?;
@@ -105,20 +140,34 @@ fn exchange(child: &mut Child, limits: &ModuleLimits, module: &[u8]) -> io::Resu
         let (_, stderr) = (writer.join(), errors.join());
         let status = child.wait();
         drop(done);
-        let timed_out = guard.join().unwrap_or(false);
+        let killed = guard.join().unwrap_or(None);
         read?;
-        Ok(Ended { status: status?, artifact, stderr: stderr.unwrap_or_default(), timed_out })
+        Ok(Ended { status: status?, artifact, stderr: stderr.unwrap_or_default(), killed })
     })
 }
 
-/// Kills the child when it has not ended within `wall`, and says whether it did.
-fn guard(child: &OwnedFd, ended: &Receiver<()>, wall: Duration) -> bool {
-    let timed_out = ended.recv_timeout(wall) == Err(RecvTimeoutError::Timeout);
-    if timed_out {
-        // It may have ended in this moment; then there is nothing to kill.
-        let _ = pidfd_send_signal(child, Signal::KILL);
+/// Kills the child when it has not ended within `wall`, or is slow where it may not be, and says why it did.
+fn guard(
+    child: &OwnedFd,
+    ended: &Receiver<()>,
+    wall: Duration,
+    turn_slow: &(dyn Fn() -> bool + Sync),
+) -> Option<Killed> {
+    let is_over = |wait| ended.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
+    let quick = SLOW_AFTER.min(wall);
+    if is_over(quick) {
+        return None;
     }
-    timed_out
+    let killed = if quick < wall && !turn_slow() {
+        Killed::Crowded
+    } else if is_over(wall - quick) {
+        return None;
+    } else {
+        Killed::TimedOut
+    };
+    // It may have ended in this moment; then there is nothing to kill.
+    let _ = pidfd_send_signal(child, Signal::KILL);
+    Some(killed)
 }
 
 fn read_errors(mut stderr: impl Read) -> String {

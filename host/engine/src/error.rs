@@ -59,7 +59,7 @@ pub enum ModuleError {
         list(wanted)
     )]
     Imports {
-        /// Module and name of each such import, in the module's order.
+        /// Module and name of the first hundred such imports, in the module's order; long names are cut.
         wanted: Vec<(String, String)>,
     },
     /// The bytes are not those that were asked for.
@@ -121,6 +121,9 @@ pub enum RunError {
         /// The limit.
         limit: u64,
     },
+    /// Other runs have the memory that it asked for ([`crate::Run::room`]).
+    #[error("other runs have the memory that this one needs; nothing was changed: run it again later")]
+    Crowded,
     /// The deadline passed.
     #[error("the run took longer than it may; raise the time limit or ship the result by value")]
     Deadline,

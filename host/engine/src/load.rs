@@ -3,17 +3,21 @@
 use crate::cache;
 use crate::engine::Inner;
 use crate::error::{DETAIL, printable};
+use crate::places::{Place, Places};
+use crate::refusals::Refusals;
 use crate::run::RunState;
-use crate::{Compiler, Engine, ModuleError, compile};
+use crate::{Compiler, Engine, ModuleError, ModuleLimits, compile};
 use opship_record::Hash;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wasmtime::{Instance, InstancePre, Store};
 
 /// Most modules kept in memory, and most bytes of their code.
 const KEPT_MODULES: usize = 256;
 const KEPT_BYTES: usize = 512 << 20;
+/// A module of more bytes counts as slow to compile from the start.
+const LARGE: usize = 8 << 20;
 
 /// A compiled module, linked and ready to be instantiated. Cheap to clone.
 #[derive(Clone)]
@@ -30,6 +34,11 @@ impl LoadedModule {
     /// The hash of its bytes.
     pub fn hash(&self) -> Hash {
         self.0.hash
+    }
+
+    /// Bytes of its compiled form.
+    pub fn compiled_bytes(&self) -> u64 {
+        self.0.code_bytes as u64
     }
 
     /// Pages of memory that it starts with.
@@ -59,11 +68,11 @@ pub enum LoadedFrom {
     Compiled,
 }
 
-/// Modules in memory, those being loaded, and how many are being compiled.
+/// Modules in memory, those being loaded, those refused, and places for compiling.
 pub(crate) struct Loading {
     kept: Mutex<Kept>,
-    compiles_free: Mutex<usize>,
-    compile_ended: Condvar,
+    refusals: Refusals,
+    places: Places,
 }
 
 #[derive(Default)]
@@ -73,30 +82,12 @@ struct Kept {
     loading: HashMap<Hash, Arc<Mutex<Slot>>>,
 }
 
-/// The result of a load under way, for all that wait for it.
-type Slot = Option<Result<LoadedModule, ModuleError>>;
+/// The result of a load under way, and the limits that it was under, for all that wait for it.
+type Slot = Option<(ModuleLimits, Result<LoadedModule, ModuleError>)>;
 
 impl Loading {
     pub(crate) fn new(compiles_at_once: usize) -> Loading {
-        Loading {
-            kept: Mutex::default(),
-            compiles_free: Mutex::new(compiles_at_once.max(1)),
-            compile_ended: Condvar::new(),
-        }
-    }
-
-    /// Compiles when there is room for one more.
-    fn compile<T>(&self, work: impl FnOnce() -> T) -> T {
-        let mut free = lock(&self.compiles_free);
-        while *free == 0 {
-            free = self.compile_ended.wait(free).unwrap_or_else(PoisonError::into_inner);
-        }
-        *free -= 1;
-        drop(free);
-        let result = work();
-        *lock(&self.compiles_free) += 1;
-        self.compile_ended.notify_one();
-        result
+        Loading { kept: Mutex::default(), refusals: Refusals::default(), places: Places::new(compiles_at_once) }
     }
 }
 
@@ -118,8 +109,8 @@ impl Kept {
 }
 
 impl Engine {
-    /// Makes the module `hash` ready to run. `bytes` gives its bytes and is called only if the module must be compiled.
-    /// Loads of one module at the same time compile it once.
+    /// Makes the module `hash` ready to run, within the limits of the engine's settings. `bytes` gives its bytes and is
+    /// called only if the module must be compiled. Loads of one module at the same time compile it once.
     ///
     /// # Errors
     /// [`ModuleError`] if the bytes cannot be had, are others, or may not run here.
@@ -128,46 +119,80 @@ impl Engine {
         hash: &Hash,
         bytes: &mut dyn FnMut() -> io::Result<Vec<u8>>,
     ) -> Result<(LoadedModule, LoadedFrom), ModuleError> {
+        self.load_within(&self.inner().config.limits, hash, 0, bytes)
+    }
+
+    /// As [`Engine::load`] within limits of the caller's. They are for compiling: a module that is compiled already, in
+    /// memory or on disk, loads whatever they are. A refusal is remembered for a while, for these limits and lower ones.
+    /// Where `length` is over its limit the bytes are not asked for; 0 if it is not known.
+    ///
+    /// # Errors
+    /// As [`Engine::load`].
+    pub fn load_within(
+        &self,
+        limits: &ModuleLimits,
+        hash: &Hash,
+        length: u64,
+        bytes: &mut dyn FnMut() -> io::Result<Vec<u8>>,
+    ) -> Result<(LoadedModule, LoadedFrom), ModuleError> {
         let loading = &self.inner().loading;
-        let slot = {
-            let mut kept = lock(&loading.kept);
-            if let Some(module) = kept.find(hash) {
-                return Ok((module, LoadedFrom::Memory));
+        loop {
+            let slot = {
+                let mut kept = lock(&loading.kept);
+                if let Some(module) = kept.find(hash) {
+                    return Ok((module, LoadedFrom::Memory));
+                }
+                if let Some(error) = loading.refusals.get(hash, limits) {
+                    return Err(error);
+                }
+                Arc::clone(kept.loading.entry(*hash).or_default())
+            };
+            let mut result = lock(&slot);
+            match &*result {
+                Some((_, Ok(module))) => return Ok((module.clone(), LoadedFrom::Memory)),
+                Some((tried, Err(error))) if tried.covers(limits) => return Err(error.clone()),
+                // Refused under lower limits than these.
+                Some(_) => continue,
+                None => {}
             }
-            Arc::clone(kept.loading.entry(*hash).or_default())
-        };
-        let mut result = lock(&slot);
-        if let Some(result) = &*result {
-            return result.clone().map(|module| (module, LoadedFrom::Memory));
+            let loaded = self.inner().load(limits, hash, length, bytes);
+            *result = Some((*limits, loaded.as_ref().map(|(module, _)| module.clone()).map_err(Clone::clone)));
+            let mut kept = lock(&loading.kept);
+            kept.loading.remove(hash);
+            match &loaded {
+                Ok((module, _)) => kept.keep(module.clone()),
+                Err(error) => loading.refusals.put(hash, limits, error),
+            }
+            return loaded;
         }
-        let loaded = self.inner().load(hash, bytes);
-        *result = Some(loaded.as_ref().map(|(module, _)| module.clone()).map_err(Clone::clone));
-        let mut kept = lock(&loading.kept);
-        kept.loading.remove(hash);
-        if let Ok((module, _)) = &loaded {
-            kept.keep(module.clone());
-        }
-        loaded
+    }
+
+    /// Why the module `hash` was refused a while ago, if it would be under `limits` too.
+    pub fn refusal(&self, limits: &ModuleLimits, hash: &Hash) -> Option<ModuleError> {
+        self.inner().loading.refusals.get(hash, limits)
     }
 }
 
 impl Inner {
     fn load(
         &self,
+        limits: &ModuleLimits,
         hash: &Hash,
+        length: u64,
         bytes: &mut dyn FnMut() -> io::Result<Vec<u8>>,
     ) -> Result<(LoadedModule, LoadedFrom), ModuleError> {
         if let Some(module) = self.disk.as_ref().and_then(|disk| disk.get(hash, &self.wasm)) {
             return Ok((self.link(hash, module)?, LoadedFrom::Disk));
         }
+        crate::inspect::check_length(length, limits)?;
         let bytes =
             bytes().map_err(|error| ModuleError::Host { detail: format!("its bytes cannot be read ({error})") })?;
         let actual = Hash::of(&bytes);
         if actual != *hash {
             return Err(ModuleError::HashMismatch { expected: *hash, actual });
         }
-        crate::inspect::inspect(&bytes, &self.config.limits)?;
-        let artifact = self.loading.compile(|| self.compile(&bytes))?;
+        crate::inspect::inspect(&bytes, limits)?;
+        let artifact = self.compile(limits, &bytes)?;
         if let Some(disk) = &self.disk {
             disk.put(hash, &artifact);
         }
@@ -175,10 +200,32 @@ impl Inner {
         Ok((self.link(hash, module)?, LoadedFrom::Compiled))
     }
 
-    fn compile(&self, bytes: &[u8]) -> Result<Vec<u8>, ModuleError> {
+    /// Compiles when there is room for one more, and again where slow ones are done if it turns out to be one.
+    fn compile(&self, limits: &ModuleLimits, bytes: &[u8]) -> Result<Vec<u8>, ModuleError> {
+        let mut place = self.loading.places.take(bytes.len() > LARGE);
+        loop {
+            match self.compile_at(&place, limits, bytes) {
+                Some(result) => return result,
+                None => {
+                    drop(place);
+                    place = self.loading.places.take(true);
+                }
+            }
+        }
+    }
+
+    /// `None`: it is slow, and there are as many slow ones as may be.
+    fn compile_at(
+        &self,
+        place: &Place<'_>,
+        limits: &ModuleLimits,
+        bytes: &[u8],
+    ) -> Option<Result<Vec<u8>, ModuleError>> {
         match &self.config.compiler {
-            Compiler::InProcess => self.wasm.precompile_module(bytes).map_err(|error| failed(&error)),
-            Compiler::Child { program, arguments } => compile::in_child(program, arguments, &self.config.limits, bytes),
+            Compiler::InProcess => Some(self.wasm.precompile_module(bytes).map_err(|error| failed(&error))),
+            Compiler::Child { program, arguments } => {
+                compile::in_child(program, arguments, self.config.target, limits, bytes, &|| place.turn_slow())
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The engine profile: every setting that a module can observe. See the table in the crate's documentation.
 
+use crate::Target;
 use std::num::NonZeroUsize;
 use wasmtime::{Collector, Config, OptLevel, Strategy};
 
@@ -10,12 +11,30 @@ pub const MAX_WASM_STACK: usize = 4 << 20;
 pub const RUN_STACK_BYTES: usize = 8 << 20;
 /// Most elements of all a module's tables together; `table.grow` beyond gives -1. Part of profile 1.
 pub const TABLE_ELEMENTS: usize = 1 << 20;
+/// The processor that this program is built for, in the compiler's words.
+const BASELINE: &str = match (cfg!(target_arch = "aarch64"), cfg!(target_env = "musl")) {
+    (false, false) => "x86_64-unknown-linux-gnu",
+    (false, true) => "x86_64-unknown-linux-musl",
+    (true, false) => "aarch64-unknown-linux-gnu",
+    (true, true) => "aarch64-unknown-linux-musl",
+};
+/// The interpreter's machine: 64 bits, little end first, as every processor that opship is built for.
+const INTERPRETER: &str = "pulley64";
 /// Bytes of a page of memory.
 pub(crate) const PAGE_BYTES: u64 = 64 << 10;
 
-/// The settings of profile 1. The compiling process and the running one use the same.
-pub(crate) fn config() -> Config {
+/// The settings of profile 1, the same whatever the target. The compiling process and the running one use the same.
+///
+/// # Errors
+/// wasmtime's, for a target that this build of it does not know.
+pub(crate) fn config(target: Target) -> wasmtime::Result<Config> {
     let mut config = Config::new();
+    // Without a target, wasmtime asks the processor what it offers; a target that is named has its least only.
+    match target {
+        Target::Host => {}
+        Target::Baseline => drop(config.target(BASELINE)?),
+        Target::Interpreter => drop(config.target(INTERPRETER)?),
+    }
     config
         .strategy(Strategy::Cranelift)
         .cranelift_opt_level(OptLevel::Speed)
@@ -43,5 +62,5 @@ pub(crate) fn config() -> Config {
         .wasm_multi_memory(false)
         .wasm_wide_arithmetic(false)
         .wasm_custom_page_sizes(false);
-    config
+    Ok(config)
 }

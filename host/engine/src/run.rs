@@ -1,12 +1,12 @@
 //! One run: the steps of a plan, one after the other, in one world.
 
 use crate::error::{DETAIL, printable};
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, Room};
 use crate::load::LoadedModule;
 use crate::{Engine, RunError};
 use opship_record::Hash;
 use opship_record::plan::{PROFILE, Plan};
-use opship_world::{Fault, Outcome, World, WorldConfig};
+use opship_world::{Asked, Fault, Outcome, World, WorldConfig};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Run<'a> {
     pub cancel: Option<Arc<AtomicBool>>,
     /// Is told what the module says about its progress: done and total, in units of the module's own.
     pub progress: Option<Progress>,
+    /// Where several runs share memory: is asked for each piece of it.
+    pub room: Option<Room>,
 }
 
 /// Is told done and total.
@@ -39,7 +41,7 @@ pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 impl<'a> Run<'a> {
     /// A run that nobody watches.
     pub fn new(world: WorldConfig, modules: &'a BTreeMap<Hash, LoadedModule>) -> Run<'a> {
-        Run { world, modules, deadline: None, slow: None, cancel: None, progress: None }
+        Run { world, modules, deadline: None, slow: None, cancel: None, progress: None, room: None }
     }
 }
 
@@ -59,6 +61,17 @@ pub struct Finished {
     pub outcome: Outcome,
     /// How long it took, in microseconds.
     pub micros: u64,
+    /// What it used, for people: no part of the result.
+    pub usage: Usage,
+}
+
+/// What a run used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Most pages (64 KiB each) of memory that a step had.
+    pub memory_pages: u64,
+    /// What it asked its world for.
+    pub asked: Asked,
 }
 
 /// What a module's imports work on.
@@ -80,6 +93,8 @@ pub(crate) enum End {
     Limit { what: &'static str, limit: u64 },
     #[error("the machine has no more memory: {0}")]
     Memory(String),
+    #[error("other runs have the memory")]
+    Crowded,
     #[error("the deadline passed")]
     Deadline,
     #[error("cancelled")]
@@ -107,22 +122,25 @@ impl Engine {
             progress: run.progress,
             told: None,
         };
-        let limiter = Limiter::new(pages, self.memory_bytes());
+        let limiter = Limiter::new(pages, self.memory_bytes(), run.room);
         let mut state = RunState { world: World::new(run.world)?, memory: None, limiter, watch };
+        let mut memory_pages = 0;
         for (step, module) in modules.iter().enumerate() {
-            state.watch.look(&state.world).map_err(|end| run_error(step, end))?;
+            state.look().map_err(|end| run_error(step, end))?;
             state.world.begin_step(step)?;
             state.memory = None;
-            state.limiter = Limiter::new(pages, self.memory_bytes());
+            state.limiter.next_step();
             let (exit, ended) = self.step(step, module, state)?;
             state = ended;
+            memory_pages = memory_pages.max(state.limiter.memory_pages());
             state.world.end_step(exit)?;
         }
-        state.watch.look(&state.world).map_err(|end| run_error(modules.len().saturating_sub(1), end))?;
+        state.look().map_err(|end| run_error(modules.len().saturating_sub(1), end))?;
         drop(ticking);
+        let usage = Usage { memory_pages, asked: state.world.asked() };
         let outcome = state.world.finish()?;
         let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        Ok(Finished { outcome, micros })
+        Ok(Finished { outcome, micros, usage })
     }
 
     /// Runs one module in a store of its own and gives its exit code and the state back.
@@ -208,10 +226,16 @@ impl Watch {
     }
 }
 
+impl RunState {
+    fn look(&mut self) -> Result<(), End> {
+        self.limiter.world_takes(self.world.held_bytes())?;
+        self.watch.look(&self.world)
+    }
+}
+
 /// The epoch's callback.
 fn look(mut store: StoreContextMut<'_, RunState>) -> wasmtime::Result<UpdateDeadline> {
-    let RunState { watch, world, .. } = store.data_mut();
-    watch.look(world)?;
+    store.data_mut().look()?;
     Ok(UpdateDeadline::Continue(1))
 }
 
@@ -219,6 +243,7 @@ fn run_error(step: usize, end: End) -> RunError {
     match end {
         End::Fault(fault) => fault.into(),
         End::Limit { what, limit } => RunError::Limit { what, limit },
+        End::Crowded => RunError::Crowded,
         End::Deadline => RunError::Deadline,
         End::Cancelled => RunError::Cancelled,
         End::Memory(_) => RunError::Host { detail: end.to_string() },

@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
+#[path = "support/run.rs"]
+mod with_world;
 
 use opship_engine::{Compiler, Engine, EngineConfig, EngineError, LoadedFrom};
 use opship_record::Hash;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::{NOTHING, bytes, engine_with_cache, load};
 
 const OTHER: &str = r#"(module (func (export "_start") unreachable))"#;
@@ -86,6 +89,96 @@ fn entries_of_another_key_are_not_used() {
     fs::write(mine.path().join("key"), b"too short").unwrap();
     assert_eq!(from(mine.path(), NOTHING), LoadedFrom::Compiled);
     assert_eq!(from(mine.path(), NOTHING), LoadedFrom::Disk);
+}
+
+/// Writes an entry as the cache would, with its own key.
+fn forge(folder: &Path, text: &str, artifact: &[u8]) {
+    let key: [u8; 32] = fs::read(folder.join("key")).unwrap().try_into().unwrap();
+    let path = entry(folder, text);
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let code = blake3::Hasher::new_keyed(&key).update(name.as_bytes()).update(artifact).finalize();
+    fs::write(&path, [code.as_bytes(), artifact].concat()).unwrap();
+}
+
+#[test]
+fn an_entry_made_for_another_machine_is_not_used_even_under_the_right_code() {
+    let folder = tempfile::tempdir().unwrap();
+    from(folder.path(), NOTHING);
+    let artifact = fs::read(entry(folder.path(), NOTHING)).unwrap().split_off(32);
+    forge(folder.path(), NOTHING, &artifact);
+    assert_eq!(from(folder.path(), NOTHING), LoadedFrom::Disk, "the test's own code is right");
+    let (own, mut moved) = (std::env::consts::ARCH.as_bytes(), artifact.clone());
+    let places: Vec<usize> = (0..moved.len() - own.len()).filter(|at| moved[*at..].starts_with(own)).collect();
+    assert!(!places.is_empty());
+    places.iter().for_each(|at| moved[*at] ^= 1);
+    forge(folder.path(), NOTHING, &moved);
+    assert_eq!(from(folder.path(), NOTHING), LoadedFrom::Compiled);
+    assert_eq!(from(folder.path(), NOTHING), LoadedFrom::Disk);
+}
+
+#[test]
+fn an_entry_of_another_version_or_other_settings_is_not_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    from(folder.path(), NOTHING);
+    let path = entry(folder.path(), NOTHING);
+    let (module, engine) = path.file_name().unwrap().to_str().unwrap().split_once('-').unwrap();
+    let other: String = engine.chars().rev().collect();
+    let elsewhere = folder.path().join(format!("{module}-{other}"));
+    fs::rename(&path, &elsewhere).unwrap();
+    assert_eq!(from(folder.path(), NOTHING), LoadedFrom::Compiled);
+    // Nor under this one's name: the code is of the name too.
+    let key: [u8; 32] = fs::read(folder.path().join("key")).unwrap().try_into().unwrap();
+    let artifact = fs::read(&elsewhere).unwrap().split_off(32);
+    let name = elsewhere.file_name().unwrap().to_str().unwrap();
+    let code = blake3::Hasher::new_keyed(&key).update(name.as_bytes()).update(&artifact).finalize();
+    fs::write(&path, [code.as_bytes(), &artifact[..]].concat()).unwrap();
+    assert_eq!(from(folder.path(), NOTHING), LoadedFrom::Compiled);
+}
+
+/// A module that exits with a code, as [`with_world::module`] makes it.
+fn exits(code: u32) -> String {
+    with_world::module(r#"(memory (export "memory") 1)"#, &format!("(i32.const {code})"))
+}
+
+#[test]
+fn an_entry_that_changes_after_it_was_loaded_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = exits(7);
+    from(folder.path(), &text);
+    let engine = engine_with_cache(folder.path());
+    let case = with_world::Case::new(&engine, &[&text]);
+    let path = entry(folder.path(), &text);
+    let length = fs::metadata(&path).unwrap().len();
+    // In place, so that whoever had mapped the file would see it.
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+    assert_eq!(with_world::exit_of(engine.run(case.run())), 7);
+}
+
+#[test]
+fn an_entry_that_is_swapped_while_it_is_loaded_is_never_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, other) = (exits(7), exits(8));
+    from(folder.path(), &own);
+    from(folder.path(), &other);
+    let (path, own_bytes) = (entry(folder.path(), &own), fs::read(entry(folder.path(), &own)).unwrap());
+    let other_bytes = fs::read(entry(folder.path(), &other)).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let aside = folder.path().join(".aside");
+            while !stop.load(Ordering::Relaxed) {
+                for bytes in [&other_bytes, &own_bytes] {
+                    fs::write(&aside, bytes).unwrap();
+                    fs::rename(&aside, &path).unwrap();
+                }
+            }
+        });
+        for _ in 0..200 {
+            assert_eq!(with_world::exit(&engine_with_cache(folder.path()), &own), 7);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
 }
 
 #[test]

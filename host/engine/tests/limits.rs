@@ -177,3 +177,25 @@ fn runs_beside_each_other_end_on_their_own() {
         assert!(matches!(endless.join().unwrap(), Err(RunError::Cancelled)));
     });
 }
+
+#[test]
+fn memory_that_runs_share_is_asked_for_and_its_lack_ends_the_run() {
+    let engine = engine();
+    let text = grow("1 100");
+    let case = Case::new(&engine, &[&text, &text]);
+    let left = Arc::new(AtomicUsize::new(16 << 20));
+    let run_with = |room: usize| {
+        left.store(room, Ordering::Relaxed);
+        let left = Arc::clone(&left);
+        let mut run = case.run();
+        run.room = Some(Box::new(move |bytes| {
+            let bytes = usize::try_from(bytes).unwrap();
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
+        }));
+        engine.run(run)
+    };
+    // Both steps need 6.25 MiB, one after the other.
+    assert_eq!(run_with(16 << 20).unwrap().outcome.lists.exits, [100, 100]);
+    assert_eq!(left.load(Ordering::Relaxed), 9 << 20);
+    assert!(matches!(run_with(6 << 20), Err(RunError::Crowded)));
+}

@@ -123,18 +123,96 @@ fn proposals_that_compilers_use_are_on_and_the_others_off() {
         assert_eq!(loaded, Ok(LoadedFrom::Compiled), "{text}");
     }
     let off = [
-        "(memory 1)",
-        "(memory i64 1)",
-        "(memory 1 1 shared)",
         "(func (drop (struct.new $s))) (type $s (struct))",
         "(func (param $f (ref $t)) (call_ref $t (local.get $f))) (type $t (func))",
         "(func (i32.atomic.load (i32.const 0)) (drop))",
     ];
-    for text in off {
-        let loaded = load(&engine, &body(text)).map(|loaded| loaded.1);
+    let memories = ["i64 1", "1 1 shared"];
+    let memories =
+        memories.map(|kind| format!(r#"(module (memory (export "memory") {kind}) (func (export "_start")))"#));
+    for text in off.map(body).into_iter().chain(memories) {
+        let loaded = load(&engine, &text).map(|loaded| loaded.1);
         let refused = matches!(loaded, Err(ModuleError::CompileFailed { .. } | ModuleError::Malformed { .. }));
         assert!(refused, "{text}: {loaded:?}");
     }
+}
+
+#[test]
+fn counts_are_limited_before_anything_is_compiled() {
+    let many = |text: &str, count: usize| text.repeat(count);
+    let deep = format!("(func {} {})", many("block ", 11), many("end ", 11));
+    let wide = format!("(func (block (br_table {} (i32.const 0))))", many("0 ", 12));
+    let cases = [
+        ("types", many("(type (func (param i32)))", 11)),
+        ("tables", many("(table 1 funcref)", 3)),
+        ("globals", many("(global i32 (i32.const 0))", 6)),
+        ("tags", many("(tag)", 5)),
+        (
+            "exports",
+            format!("(func $f) {}", (0..12).map(|n| format!("(export \"{n}\" (func $f))")).collect::<String>()),
+        ),
+        ("data segments", many("(data \"x\")", 7)),
+        ("element segments", format!("(func $f) {}", many("(elem func $f)", 7))),
+        ("number of elements", format!("(func $f) (elem func {})", many("$f ", 9))),
+        ("imports", many("(import \"wasi_snapshot_preview1\" \"sched_yield\" (func (result i32)))", 5)),
+        ("number of local variables", many("(func (local i64 i64 i64))", 7)),
+        ("memories", "(memory 1)".to_owned()),
+        ("depth of blocks", deep),
+        ("branch targets", wide),
+    ];
+    let limits = ModuleLimits {
+        types: 10,
+        imports: 4,
+        tables: 2,
+        globals: 5,
+        tags: 4,
+        exports: 10,
+        segments: 6,
+        elements: 8,
+        all_locals: 20,
+        nesting: 10,
+        branch_targets: 10,
+        ..Default::default()
+    };
+    for (what, text) in cases {
+        let text = format!(r#"(module {text} (memory (export "memory") 1) (func (export "_start")))"#);
+        match engine().inspect_within(&limits, &bytes(&text)) {
+            Err(ModuleError::TooLarge { what: told, .. }) => assert!(told.contains(what), "{what}: {told}"),
+            other => panic!("{what}: {other:?}"),
+        }
+        let compiled = engine().inspect(&bytes(&text)).is_ok();
+        assert_eq!(compiled, what != "memories", "{what}");
+    }
+}
+
+#[test]
+fn a_refusal_is_remembered_for_its_limits_and_lower_ones() {
+    let engine = engine();
+    let (bytes, mut asked) = (bytes(NOTHING), 0);
+    let hash = Hash::of(&bytes);
+    let [low, lower, high] = [20, 10, 10_000].map(|module_bytes| ModuleLimits { module_bytes, ..Default::default() });
+    let mut load = |limits: &ModuleLimits| {
+        let mut bytes = || {
+            asked += 1;
+            Ok(bytes.clone())
+        };
+        let loaded = engine.load_within(limits, &hash, 0, &mut bytes).map(|loaded| loaded.1);
+        (loaded, asked)
+    };
+    assert!(matches!(load(&low), (Err(ModuleError::TooLarge { limit: 20, .. }), 1)));
+    assert!(matches!(load(&low), (Err(ModuleError::TooLarge { limit: 20, .. }), 1)));
+    assert!(matches!(load(&lower), (Err(ModuleError::TooLarge { limit: 20, .. }), 1)));
+    assert!(engine.refusal(&lower, &hash).is_some() && engine.refusal(&high, &hash).is_none());
+    assert_eq!(load(&high), (Ok(LoadedFrom::Compiled), 2));
+    // What is compiled already runs whatever the limits are: they are the compiler's.
+    assert_eq!(load(&lower), (Ok(LoadedFrom::Memory), 2));
+}
+
+#[test]
+fn a_module_that_is_too_long_is_not_even_read() {
+    let limits = ModuleLimits { module_bytes: 20, ..Default::default() };
+    let refused = engine().load_within(&limits, &Hash::of(b"long"), 21, &mut support::no_bytes);
+    assert!(matches!(refused, Err(ModuleError::TooLarge { actual: 21, limit: 20, .. })), "{refused:?}");
 }
 
 #[test]

@@ -1,59 +1,14 @@
-//! The fuzz targets, run on stable over the vectors, what mutation makes of them, and noise. Deterministic.
+//! The fuzz targets, run on stable over what fuzzing kept, the vectors, what mutation makes of them, and noise.
+//! Deterministic.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
+#[path = "../../../fuzz/stable.rs"]
+mod stable;
 
 use common::samples::{Sample, reencode, samples};
 use common::targets;
-
-/// A small generator of numbers (splitmix64, Steele, Lea and Flood 2014), so that each run does the same.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end.max(1) as u64).unwrap()
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next().to_le_bytes()[0]
-    }
-}
-
-/// Bytes that CBOR gives a meaning: small numbers, longer heads, indefinite lengths, null, break.
-const TELLING: [u8; 16] =
-    [0x00, 0x01, 0x17, 0x18, 0x1b, 0x20, 0x40, 0x5f, 0x60, 0x7f, 0x80, 0x9f, 0xa0, 0xbf, 0xf6, 0xff];
-
-fn mutate(numbers: &mut Numbers, bytes: &mut Vec<u8>, other: &[u8]) {
-    for _ in 0..=numbers.below(3) {
-        let at = numbers.below(bytes.len());
-        match numbers.below(7) {
-            0 if !bytes.is_empty() => bytes[at] ^= 1 << numbers.below(8),
-            1 if !bytes.is_empty() => bytes[at] = TELLING[numbers.below(TELLING.len())],
-            2 if !bytes.is_empty() => drop(bytes.remove(at)),
-            3 => bytes.insert(at, numbers.byte()),
-            4 => bytes.truncate(at),
-            5 => {
-                let from = numbers.below(other.len());
-                let piece = &other[from..(from + numbers.below(40)).min(other.len())];
-                drop(bytes.splice(at..at, piece.iter().copied()));
-            }
-            _ if !bytes.is_empty() => {
-                let end = (at + numbers.below(20)).min(bytes.len());
-                let piece = bytes[at..end].to_vec();
-                bytes.extend(piece);
-            }
-            _ => {}
-        }
-    }
-}
+use stable::{Numbers, TELLING, mutate};
 
 /// All targets on the same bytes: what is of one type is a near miss for another.
 fn run_all(bytes: &[u8]) {
@@ -69,6 +24,18 @@ fn run_all(bytes: &[u8]) {
     ] {
         target(bytes);
     }
+}
+
+#[test]
+fn what_fuzzing_kept_and_what_is_near_it_fails_no_target() {
+    stable::replay("entries", 2_000, targets::entries);
+    stable::replay("record", 2_000, targets::record);
+    stable::replay("value", 2_000, targets::value);
+    stable::replay("lists", 2_000, targets::lists);
+    stable::replay("tree_node", 2_000, targets::tree_node);
+    stable::replay("answer", 2_000, targets::answer);
+    stable::replay("version", 2_000, targets::version);
+    stable::replay("path", 2_000, targets::path);
 }
 
 #[test]

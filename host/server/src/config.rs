@@ -21,10 +21,17 @@ pub struct ServerConfig {
     pub workers: usize,
     /// The server's own modules, by name without `std/`.
     pub standard_modules: Vec<(String, Vec<u8>)>,
-    /// What a module may need.
+    /// What a module may need that an administrator brings or has registered, or that is the server's own.
     pub module_limits: ModuleLimits,
-    /// Most bytes of one replay's memory.
+    /// What any other module may need.
+    pub writer_module_limits: ModuleLimits,
+    /// Modules compiled at one time, at least 2; more wait.
+    pub compiles: usize,
+    /// Most bytes of the memory that one replay's module has.
     pub memory_bytes: u64,
+    /// Most bytes of memory that all replays have together, of which each has 64 MiB without asking. A replay for which there
+    /// is none ends and starts again when there is.
+    pub replay_memory_bytes: u64,
     /// What a replay may produce.
     pub budget: Budget,
     /// Longest time that one replay may take.
@@ -43,8 +50,8 @@ pub struct ServerConfig {
 }
 
 impl ServerConfig {
-    /// Settings with their defaults: one worker a core, ten minutes a replay, blobs up to 64 GiB, announced in
-    /// `opship/servers` of the user's state folder.
+    /// Settings with their defaults: one worker a core, ten minutes a replay, half of the machine's memory for all replays,
+    /// blobs up to 64 GiB, announced in `opship/servers` of the user's state folder.
     pub fn new(data: impl Into<PathBuf>, listen: SocketAddr, compiler: Compiler) -> ServerConfig {
         ServerConfig {
             data: data.into(),
@@ -54,8 +61,11 @@ impl ServerConfig {
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             standard_modules: Vec::new(),
             module_limits: ModuleLimits::default(),
+            writer_module_limits: ModuleLimits::narrow(),
+            compiles: 2,
             memory_bytes: 4 << 30,
-            budget: Budget::default(),
+            replay_memory_bytes: half_of_the_memory().unwrap_or(8 << 30),
+            budget: Budget { produced_bytes: 16 << 30, ..Budget::default() },
             deadline: Duration::from_secs(600),
             blob_bytes: 64 << 30,
             answer_within: Duration::from_secs(20),
@@ -64,6 +74,14 @@ impl ServerConfig {
             insecure: false,
         }
     }
+}
+
+/// Half of the machine's memory in bytes, as Linux tells it.
+fn half_of_the_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib: u64 =
+        text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 512)
 }
 
 /// `$XDG_STATE_HOME`, or `~/.local/state` (XDG base directory specification 0.8).

@@ -16,6 +16,7 @@ mod inflight;
 mod json;
 mod listen;
 mod lists;
+mod memory;
 mod modules;
 mod operation;
 mod outcomes;

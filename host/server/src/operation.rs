@@ -50,15 +50,25 @@ async fn replay(context: &Arc<Context>, record: &Arc<Record>, parts: &Arc<Parts>
     {
         return Ok(Replay::Not(not));
     }
-    let (mut loaded, mut repeats, mut is_long) = (BTreeSet::new(), 0, false);
+    let principal = context.scope.principal();
+    let (mut loaded, mut repeats, mut is_long, mut is_large) = (BTreeSet::new(), 0, false, false);
     loop {
         let (own, record, sent) = (Arc::clone(context), Arc::clone(record), Arc::clone(parts));
-        let work = move |place: &Place| attempt(&own, &record, &sent, place);
-        let attempted = if is_long { state.workers.run_long(work).await } else { state.workers.run(work).await };
+        let room = state.memory.room(if is_large { state.memory.reserve().await } else { None });
+        let work = move |place: &Place| attempt(&own, &record, &sent, place, room);
+        let attempted = match is_long {
+            true => state.workers.run_long(principal, work).await,
+            false => state.workers.run(principal, work).await,
+        };
         match attempted.map_err(|_| Halt::Failed("the replay was broken off; send the entry again".to_owned()))? {
             Attempt::Matched(ran) => return Ok(Replay::Matched(ran)),
             Attempt::Halt(halt) => return Err(halt),
             Attempt::Crowded => is_long = true,
+            Attempt::NoMemory if !is_large => is_large = true,
+            Attempt::NoMemory => {
+                let detail = "the replay needs more memory than the server has for all; its result travels instead";
+                return without(Reason::Limit, detail);
+            }
             // The head may have moved on to what the record was made on.
             Attempt::Not(not) if repeats < REPEATS && has_moved(context, &not).await? => repeats += 1,
             Attempt::Not(not) => {

@@ -1,11 +1,11 @@
 //! One replay on the head as it is now, on a thread of the pool.
 
-use crate::decide::{Agreement, Unfinished, compare, unfinished};
+use crate::decide::{self, Agreement, Unfinished, compare, unfinished};
 use crate::lists::{Halt, Parts};
-use crate::modules::Known;
+use crate::modules::{Known, known};
 use crate::ship::Context;
 use crate::workers::Place;
-use opship_engine::{LoadedModule, Run, RunError, Slow};
+use opship_engine::{LoadedModule, Room, Run, RunError, Slow};
 use opship_record::Hash;
 use opship_record::answer::{Need, Reason};
 use opship_record::plan::Stdin;
@@ -52,6 +52,8 @@ pub(crate) enum Attempt {
     Not(NotMatched),
     /// It is a long run, and there are too many already: it starts again once there is room.
     Crowded,
+    /// Others have the memory that it needs: it starts again once that is set aside for it.
+    NoMemory,
     /// It stops here.
     Halt(Halt),
 }
@@ -67,14 +69,16 @@ impl NotMatched {
         self.ran.as_ref().map(|ran| ran.micros)
     }
 
-    /// Roughly what it takes in memory, in bytes.
+    /// Roughly what it takes in memory, in bytes. A content on disk counts too, for its descriptor and some of its length.
     pub(crate) fn memory_bytes(&self) -> u64 {
+        const DESCRIPTOR: u64 = 64 << 10;
+        const DISK_SHARE: u64 = 64;
         self.ran.as_ref().map_or(0, |ran| {
             let lists = &ran.outcome.lists;
             let items = lists.observations.len() + lists.changes.len() + lists.streams.len();
             let contents = produced(&ran.outcome).map(|produced| match &produced.body {
                 ProducedBody::Memory(bytes) => bytes.len() as u64,
-                ProducedBody::Spilled(_) => 0,
+                ProducedBody::Spilled(_) => DESCRIPTOR + produced.length / DISK_SHARE,
             });
             items as u64 * 256 + contents.sum::<u64>()
         })
@@ -114,11 +118,12 @@ fn small(produced: &Produced) -> Option<&Vec<u8>> {
 }
 
 /// Replays a record and compares. Runs on a thread of the pool.
-pub(crate) fn attempt(context: &Context, record: &Record, parts: &Parts, place: &Place) -> Attempt {
+/// `room` answers its wishes for memory.
+pub(crate) fn attempt(context: &Context, record: &Record, parts: &Parts, place: &Place, room: Room) -> Attempt {
     match prepare(context, record, parts) {
         Ok(Prepared::Load(hashes)) => Attempt::Load(hashes),
         Ok(Prepared::Refused(reason, detail)) => Attempt::Not(NotMatched::without_replay(reason, Some(detail))),
-        Ok(Prepared::Ready(world, root, modules)) => run(context, record, *world, root, &modules, place),
+        Ok(Prepared::Ready(world, root, modules)) => run(context, record, *world, root, &modules, (place, room)),
         Err(halt) => Attempt::Halt(halt),
     }
 }
@@ -139,10 +144,13 @@ fn prepare(context: &Context, record: &Record, parts: &Parts) -> Result<Prepared
         let visible = state.standard.contains_key(&hash)
             || parts.blobs.contains_key(&hash)
             || state.store.module_content(scope, &hash)?.is_some();
-        match state.modules.get(&hash) {
-            _ if !visible => needs.push(Need::Module { hash }),
+        if !visible {
+            needs.push(Need::Module { hash });
+            continue;
+        }
+        match known(state, scope, &hash)? {
             Known::Ready(module) => drop(modules.insert(hash, module)),
-            Known::Refused(reason, detail) => refused = Some((reason, detail)),
+            Known::Refused(error) => refused = Some(error),
             Known::Unknown => load.push(hash),
         }
     }
@@ -166,8 +174,11 @@ fn prepare(context: &Context, record: &Record, parts: &Parts) -> Result<Prepared
     if !needs.is_empty() {
         return Err(Halt::Needs(needs));
     }
-    if let Some((reason, detail)) = refused {
-        return Ok(Prepared::Refused(reason, detail));
+    if let Some(error) = refused {
+        return match decide::refused(&error) {
+            Unfinished::ByValue(reason) => Ok(Prepared::Refused(reason, error.to_string())),
+            Unfinished::Again => Err(Halt::Failed(error.to_string())),
+        };
     }
     if !load.is_empty() {
         return Ok(Prepared::Load(load));
@@ -204,7 +215,7 @@ fn run(
     world: WorldConfig,
     root: Hash,
     modules: &BTreeMap<Hash, LoadedModule>,
-    place: &Place,
+    (place, room): (&Place, Room),
 ) -> Attempt {
     let state = &context.state;
     let long = place.clone();
@@ -212,6 +223,7 @@ fn run(
         deadline: Some(state.deadline),
         slow: Some(Slow { after: LONG_AFTER, call: Box::new(move || long.turn_long()) }),
         cancel: Some(Arc::clone(&state.cancel)),
+        room: Some(room),
         ..Run::new(world, modules)
     };
     let finished = match state.engine.run(run) {
@@ -219,6 +231,7 @@ fn run(
         Err(RunError::Cancelled) if !place.is_long() && !state.cancel.load(Ordering::Relaxed) => {
             return Attempt::Crowded;
         }
+        Err(RunError::Crowded) => return Attempt::NoMemory,
         Err(error) => {
             return match unfinished(&error) {
                 Unfinished::ByValue(reason) => {

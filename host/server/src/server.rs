@@ -1,13 +1,16 @@
 //! Start and stop.
 
 use crate::listen::serve;
+use crate::memory::SharedMemory;
 use crate::register::Registration;
 use crate::routes;
 use crate::state::{REQUEST_MEMORY, State, WRITERS};
-use crate::workers::Workers;
+use crate::workers::{LONG_PLACES, Workers};
 use crate::{ServerConfig, ServerError};
-use opship_engine::{Engine, EngineConfig};
+use opship_engine::{Engine, EngineConfig, Target};
 use opship_storage::{ModuleInfo, Store};
+use opship_world::Budget;
+use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -87,7 +90,9 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
     let engine = Engine::new(EngineConfig {
         cache: Some(config.data.join("compiled")),
         compiler: config.compiler,
+        target: Target::Host,
         limits: config.module_limits,
+        compiles_at_once: config.compiles,
         memory_bytes: config.memory_bytes,
     })?;
     let mut standard = BTreeMap::new();
@@ -96,6 +101,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         standard.insert(hash, ModuleInfo { standard: true, ..ModuleInfo::new(name, hash, bytes.len() as u64) });
     }
     let spill = Arc::new(store.staging());
+    let spilled_files = spilled_files(config.workers, config.budget.spilled_files);
     Ok(State {
         store,
         engine,
@@ -111,9 +117,20 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         writers: Arc::new(Semaphore::new(WRITERS)),
         replay: config.replay,
         module_limits: config.module_limits,
-        budget: config.budget,
+        writer_module_limits: config.writer_module_limits,
+        memory: SharedMemory::new(config.replay_memory_bytes, config.memory_bytes + config.budget.world_bytes),
+        budget: Budget { spilled_files, ..config.budget },
         deadline: config.deadline,
         blob_bytes: config.blob_bytes,
         answer_within: config.answer_within,
     })
+}
+
+/// Files that one replay may have on disk at a time, at most `wanted`: each takes a descriptor, of which all replays together
+/// leave half to connections and the store.
+fn spilled_files(workers: usize, wanted: u64) -> u64 {
+    const FEWEST: u64 = 16;
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let replays = workers.max(1) * (1 + LONG_PLACES);
+    (descriptors / 2 / replays as u64).max(FEWEST).min(wanted)
 }

@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use crate::inflight::Inflight;
+use crate::memory::SharedMemory;
 use crate::modules::Modules;
 use crate::outcomes::Outcomes;
 use crate::problem::Problem;
@@ -42,6 +43,9 @@ pub(crate) struct State {
     pub(crate) writers: Arc<Semaphore>,
     pub(crate) replay: bool,
     pub(crate) module_limits: ModuleLimits,
+    pub(crate) writer_module_limits: ModuleLimits,
+    /// What replays share.
+    pub(crate) memory: SharedMemory,
     pub(crate) budget: Budget,
     pub(crate) deadline: Duration,
     pub(crate) blob_bytes: u64,

@@ -4,8 +4,11 @@
 //! lowest priority and ends its thread afterwards (an unprivileged thread cannot raise itself again), so that long runs
 //! never starve short ones. Long runs are bounded too: beyond that number a run is ended when it turns out long, and starts
 //! again where long runs are done, once there is room.
+//!
+//! Nobody has it all: jobs wait in a queue for each principal, which take turns, and one principal has at most half of the
+//! places for long runs.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +16,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 
+/// Long runs at one time, for each place of a short one.
+pub(crate) const LONG_PLACES: usize = 4;
 /// Niceness of long runs: the lowest priority.
 const LONG_NICE: i32 = 19;
 
@@ -35,16 +40,57 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    jobs: VecDeque<Job>,
-    long: usize,
+    /// Those that wait, by principal; the first one's is next, and then he is the last.
+    jobs: VecDeque<(i64, VecDeque<Job>)>,
+    /// Long runs, by principal.
+    long: HashMap<i64, usize>,
     threads: usize,
     stopping: bool,
+}
+
+impl Queue {
+    fn push(&mut self, principal: i64, job: Job) {
+        match self.jobs.iter_mut().find(|(known, _)| *known == principal) {
+            Some((_, jobs)) => jobs.push_back(job),
+            None => self.jobs.push_back((principal, VecDeque::from([job]))),
+        }
+    }
+
+    fn pop(&mut self) -> Option<(i64, Job)> {
+        let (principal, mut jobs) = self.jobs.pop_front()?;
+        let job = jobs.pop_front()?;
+        if !jobs.is_empty() {
+            self.jobs.push_back((principal, jobs));
+        }
+        Some((principal, job))
+    }
+
+    /// Takes a place for a long run, if there is one for this principal.
+    fn begin_long(&mut self, principal: i64, limit: usize) -> bool {
+        let all: usize = self.long.values().sum();
+        let own = self.long.get(&principal).copied().unwrap_or(0);
+        let may = all < limit && own < limit.div_ceil(2);
+        if may {
+            self.long.insert(principal, own + 1);
+        }
+        may
+    }
+
+    fn end_long(&mut self, principal: i64) {
+        if let Some(own) = self.long.get_mut(&principal) {
+            *own -= 1;
+            if *own == 0 {
+                self.long.remove(&principal);
+            }
+        }
+    }
 }
 
 /// A job's place among the short runs.
 #[derive(Clone)]
 pub(crate) struct Place {
     shared: Arc<Shared>,
+    principal: i64,
     given_back: Arc<AtomicBool>,
 }
 
@@ -58,7 +104,7 @@ impl Workers {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             changed: Condvar::new(),
-            long_limit: places * 4,
+            long_limit: places * LONG_PLACES,
             room: Notify::new(),
         });
         let workers = Workers(shared);
@@ -66,9 +112,10 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Runs `work` on a thread of the pool, with a stack that suits [`opship_engine::Engine::run`].
+    /// Runs `work` for a principal on a thread of the pool, with a stack that suits [`opship_engine::Engine::run`].
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        principal: i64,
         work: impl FnOnce(&Place) -> T + Send + 'static,
     ) -> Result<T, Dropped> {
         let (sender, receiver) = oneshot::channel();
@@ -77,10 +124,11 @@ impl Workers {
             if queue.stopping {
                 return Err(Dropped);
             }
-            queue.jobs.push_back(Box::new(move |place| {
+            let job: Job = Box::new(move |place| {
                 // Nobody waits any more if the server gave up on the request: the work is then lost on purpose.
                 let _ = sender.send(work(place));
-            }));
+            });
+            queue.push(principal, job);
         }
         self.0.changed.notify_one();
         receiver.await.map_err(|_| Dropped)
@@ -89,6 +137,7 @@ impl Workers {
     /// Runs `work` as a long run from the start, once there is room for one: on a thread of its own at the lowest priority.
     pub(crate) async fn run_long<T: Send + 'static>(
         &self,
+        principal: i64,
         work: impl FnOnce(&Place) -> T + Send + 'static,
     ) -> Result<T, Dropped> {
         loop {
@@ -99,8 +148,7 @@ impl Workers {
                 if queue.stopping {
                     return Err(Dropped);
                 }
-                if queue.long < self.0.long_limit {
-                    queue.long += 1;
+                if queue.begin_long(principal, self.0.long_limit) {
                     break;
                 }
             }
@@ -113,13 +161,14 @@ impl Workers {
         let shared = Arc::clone(&self.0);
         let started = start_thread_with(&self.0, move || {
             lower_priority();
-            let place = Place { shared: Arc::clone(&shared), given_back: Arc::new(AtomicBool::new(true)) };
+            let given_back = Arc::new(AtomicBool::new(true));
+            let place = Place { shared: Arc::clone(&shared), principal, given_back };
             do_job(job, &place);
-            shared.end_long();
+            shared.end_long(principal);
         });
         if let Err(error) = started {
             tracing::warn!(%error, "no thread for a long run");
-            self.0.end_long();
+            self.0.end_long(principal);
             return Err(Dropped);
         }
         receiver.await.map_err(|_| Dropped)
@@ -156,14 +205,13 @@ impl Place {
         }
         {
             let mut queue = self.shared.lock();
-            if queue.long >= self.shared.long_limit || queue.stopping {
+            if queue.stopping || !queue.begin_long(self.principal, self.shared.long_limit) {
                 return;
             }
-            queue.long += 1;
         }
         if let Err(error) = start_thread(&self.shared) {
             tracing::warn!(%error, "no thread for the place of a long run; it keeps the place");
-            self.shared.lock().long -= 1;
+            self.shared.end_long(self.principal);
             return;
         }
         self.given_back.store(true, Ordering::Relaxed);
@@ -200,8 +248,8 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end_long(&self) {
-        self.lock().long -= 1;
+    fn end_long(&self, principal: i64) {
+        self.lock().end_long(principal);
         self.room.notify_waiters();
     }
 }
@@ -229,11 +277,11 @@ fn start_thread_with(shared: &Arc<Shared>, work: impl FnOnce() + Send + 'static)
 }
 
 fn work(shared: &Arc<Shared>) {
-    while let Some(job) = next(shared) {
-        let place = Place { shared: Arc::clone(shared), given_back: Arc::new(AtomicBool::new(false)) };
+    while let Some((principal, job)) = next(shared) {
+        let place = Place { shared: Arc::clone(shared), principal, given_back: Arc::new(AtomicBool::new(false)) };
         do_job(job, &place);
         if place.is_long() {
-            shared.end_long();
+            shared.end_long(principal);
             return;
         }
     }
@@ -245,13 +293,13 @@ fn do_job(job: Job, place: &Place) {
     }
 }
 
-fn next(shared: &Shared) -> Option<Job> {
+fn next(shared: &Shared) -> Option<(i64, Job)> {
     let mut queue = shared.lock();
     loop {
         if queue.stopping {
             return None;
         }
-        if let Some(job) = queue.jobs.pop_front() {
+        if let Some(job) = queue.pop() {
             return Some(job);
         }
         queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +320,7 @@ mod tests {
             let workers = Arc::clone(&workers);
             tokio::spawn(async move {
                 workers
-                    .run(move |place| {
+                    .run(1, move |place| {
                         place.turn_long();
                         wait.recv().unwrap();
                         "long"
@@ -281,11 +329,11 @@ mod tests {
             })
         };
         // It can only end if the long one does not hold the only place: both orders of starting lead here.
-        assert_eq!(workers.run(|_| "short").await, Ok("short"));
+        assert_eq!(workers.run(1, |_| "short").await, Ok("short"));
         release.send(()).unwrap();
         assert_eq!(long.await.unwrap(), Ok("long"));
         assert!(workers.stop(Duration::from_secs(10)));
-        assert_eq!(workers.run(|_| ()).await, Err(Dropped));
+        assert_eq!(workers.run(1, |_| ()).await, Err(Dropped));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -295,11 +343,11 @@ mod tests {
         let wait = Arc::new(Mutex::new(wait));
         let (started, begun) = mpsc::channel::<()>();
         let mut long = Vec::new();
-        for _ in 0..4 {
+        for number in 0..4 {
             let (workers, wait, started) = (Arc::clone(&workers), Arc::clone(&wait), started.clone());
             long.push(tokio::spawn(async move {
                 workers
-                    .run(move |place| {
+                    .run(number / 2, move |place| {
                         assert!(place.turn_long());
                         started.send(()).unwrap();
                         wait.lock().unwrap().recv().unwrap();
@@ -308,25 +356,48 @@ mod tests {
             }));
         }
         (0..4).for_each(|_| begun.recv().unwrap());
-        assert_eq!(workers.run(Place::turn_long).await, Ok(false));
+        assert_eq!(workers.run(2, Place::turn_long).await, Ok(false));
         let later = {
             let workers = Arc::clone(&workers);
-            tokio::spawn(async move { workers.run_long(Place::is_long).await })
+            tokio::spawn(async move { workers.run_long(2, Place::is_long).await })
         };
-        assert_eq!(workers.run(|_| "short").await, Ok("short"));
+        assert_eq!(workers.run(1, |_| "short").await, Ok("short"));
         (0..4).for_each(|_| release.send(()).unwrap());
         assert_eq!(later.await.unwrap(), Ok(true));
         for job in long {
             assert_eq!(job.await.unwrap(), Ok(()));
         }
         assert!(workers.stop(Duration::from_secs(10)));
-        assert_eq!(workers.run_long(|_| ()).await, Err(Dropped));
+        assert_eq!(workers.run_long(1, |_| ()).await, Err(Dropped));
     }
 
     #[tokio::test]
     async fn a_panic_loses_one_job_only() {
         let workers = Workers::new(1).unwrap();
-        assert_eq!(workers.run(|_| -> u8 { panic!("on purpose") }).await, Err(Dropped));
-        assert_eq!(workers.run(|_| 1).await, Ok(1));
+        assert_eq!(workers.run(1, |_| -> u8 { panic!("on purpose") }).await, Err(Dropped));
+        assert_eq!(workers.run(1, |_| 1).await, Ok(1));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn nobody_has_all_the_places_for_long_runs() {
+        let workers = Workers::new(1).unwrap();
+        let mut queue = workers.0.lock();
+        let limit = workers.0.long_limit;
+        let taken = (0..10).filter(|_| queue.begin_long(1, limit)).count();
+        assert_eq!((taken, limit), (2, 4));
+        assert!(queue.begin_long(2, limit));
+        queue.end_long(1);
+        assert!(queue.begin_long(1, limit));
+        assert!(queue.begin_long(3, limit) && !queue.begin_long(4, limit));
+    }
+
+    #[test]
+    fn principals_take_turns() {
+        let mut queue = Queue::default();
+        for principal in [1, 1, 1, 2, 3, 2] {
+            queue.push(principal, Box::new(|_| ()));
+        }
+        let order: Vec<i64> = std::iter::from_fn(|| queue.pop().map(|(principal, _)| principal)).collect();
+        assert_eq!(order, [1, 2, 3, 1, 2, 1]);
     }
 }

@@ -1,6 +1,6 @@
-//! Bytes that a run makes: in memory while they are few, on disk beyond, hashed while they are written in order.
+//! Bytes that a run makes: in memory while they are few, on disk beyond, hashed while they are written there in order.
 
-use crate::{Fault, FileContent, Produced, ProducedBody, Spill, SpillFile, Trap, read_fully_at};
+use crate::{Budget, Fault, FileContent, Produced, ProducedBody, Spill, SpillFile, Trap, read_fully_at};
 use opship_record::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -13,38 +13,78 @@ const TAIL: usize = 256 << 10;
 /// A gap up to this size is hashed as zeros; behind a longer one the hash is made at the end.
 const HASHED_GAP: u64 = 64 << 10;
 
-/// Where bodies are kept, and how many bytes they have together.
+/// Where bodies are kept, and what the run takes of the host: bytes produced, files on disk, and memory.
 pub(crate) struct Store {
     spill: Arc<dyn Spill>,
-    used: u64,
-    limit: u64,
+    budget: Budget,
+    produced: u64,
+    spilled: u64,
+    held: u64,
 }
 
 impl Store {
-    pub(crate) fn new(spill: Arc<dyn Spill>, limit: u64) -> Store {
-        Store { spill, used: 0, limit }
+    pub(crate) fn new(spill: Arc<dyn Spill>, budget: Budget) -> Store {
+        Store { spill, budget, produced: 0, spilled: 0, held: 0 }
     }
 
     fn charge(&mut self, bytes: u64) -> Result<(), Fault> {
-        self.used = self.used.saturating_add(bytes);
-        if self.used > self.limit {
-            return Err(Fault::Limit { what: "bytes of output", limit: self.limit });
+        self.produced = self.produced.saturating_add(bytes);
+        let limit = self.budget.produced_bytes;
+        if self.produced > limit {
+            return Err(Fault::Limit { what: "bytes of output", limit });
         }
         Ok(())
     }
 
-    /// Takes back what a body that is dropped was charged.
-    pub(crate) fn release(&mut self, bytes: u64) {
-        self.used = self.used.saturating_sub(bytes);
+    /// Takes back what was charged.
+    fn refund(&mut self, bytes: u64) {
+        self.produced = self.produced.saturating_sub(bytes);
+    }
+
+    /// Counts memory of the host that the run takes: [`Store::check_held`] says whether it is too much.
+    pub(crate) fn hold(&mut self, bytes: u64) {
+        self.held = self.held.saturating_add(bytes);
+    }
+
+    /// Counts memory that is free again.
+    pub(crate) fn let_go(&mut self, bytes: u64) {
+        self.held = self.held.saturating_sub(bytes);
+    }
+
+    /// Bytes of the host's memory that the run takes, about.
+    pub(crate) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Ends a run that takes too much of the host's memory.
+    pub(crate) fn check_held(&self) -> Result<(), Fault> {
+        let limit = self.budget.world_bytes;
+        if self.held > limit {
+            return Err(Fault::Limit { what: "bytes of memory for files, names and listings", limit });
+        }
+        Ok(())
+    }
+
+    fn new_spill(&mut self) -> Result<SpillFile, Fault> {
+        self.spilled += 1;
+        let limit = self.budget.spilled_files;
+        if self.spilled > limit {
+            return Err(Fault::Limit { what: "large files at a time", limit });
+        }
+        self.spill.create().map_err(Fault::Spill)
     }
 
     /// A second, independent copy.
     pub(crate) fn duplicate(&mut self, produced: &Produced) -> Result<Produced, Fault> {
         self.charge(produced.length)?;
         let body = match &produced.body {
-            ProducedBody::Memory(bytes) => ProducedBody::Memory(bytes.clone()),
+            ProducedBody::Memory(bytes) => {
+                self.hold(produced.length);
+                self.check_held()?;
+                ProducedBody::Memory(bytes.clone())
+            }
             ProducedBody::Spilled(_) => {
-                let copy = self.spill.create().map_err(Fault::Spill)?;
+                let copy = self.new_spill()?;
                 let mut sink = &copy.file;
                 produced.copy_to(&mut sink).map_err(Fault::Spill)?;
                 ProducedBody::Spilled(copy)
@@ -58,22 +98,24 @@ impl Store {
 pub(crate) struct Body {
     bytes: Bytes,
     length: u64,
-    /// Has seen all bytes, as long as they were written in order.
-    hasher: Option<Hasher>,
 }
 
 enum Bytes {
     Memory(Vec<u8>),
-    /// `tail` are the last bytes, not yet in the file.
-    Spilled {
-        spill: SpillFile,
-        tail: Vec<u8>,
-    },
+    Spilled(Box<Spilled>),
+}
+
+struct Spilled {
+    spill: SpillFile,
+    /// The last bytes, not yet in the file.
+    tail: Vec<u8>,
+    /// Has seen all bytes, as long as they were written in order.
+    hasher: Option<Hasher>,
 }
 
 impl Body {
     pub(crate) fn new() -> Body {
-        Body { bytes: Bytes::Memory(Vec::new()), length: 0, hasher: Some(Hasher::new()) }
+        Body { bytes: Bytes::Memory(Vec::new()), length: 0 }
     }
 
     /// A copy of the first `length` bytes of a content.
@@ -94,6 +136,32 @@ impl Body {
         self.length
     }
 
+    /// Bytes of memory that it takes.
+    fn held(&self) -> u64 {
+        match &self.bytes {
+            Bytes::Memory(bytes) => bytes.len() as u64,
+            Bytes::Spilled(spilled) => (size_of::<Spilled>() + spilled.tail.len()) as u64,
+        }
+    }
+
+    /// Takes back all that it was charged; it is dropped.
+    pub(crate) fn release(&self, store: &mut Store) {
+        store.refund(self.length);
+        store.let_go(self.held());
+        store.spilled -= u64::from(matches!(self.bytes, Bytes::Spilled(_)));
+    }
+
+    /// Nobody has it open: what is gathered goes to disk. If that fails, it is tried again at the end.
+    pub(crate) fn settle(&mut self, store: &mut Store) {
+        let (held, length) = (self.held(), self.length);
+        if let Bytes::Spilled(spilled) = &mut self.bytes
+            && spilled.flush(length).is_ok()
+        {
+            spilled.tail = Vec::new();
+        }
+        store.let_go(held - self.held());
+    }
+
     /// Writes at any place; a gap before it reads as zeros.
     pub(crate) fn write_at(&mut self, store: &mut Store, offset: u64, data: &[u8]) -> Result<(), Fault> {
         if data.is_empty() {
@@ -105,17 +173,13 @@ impl Body {
         let end = offset + data.len() as u64;
         store.charge(end.saturating_sub(self.length))?;
         self.make_room(store, end)?;
-        let appends = offset == self.length;
-        match &mut self.hasher {
-            Some(hasher) if appends => hasher.update(data),
-            hasher => *hasher = None,
-        }
-        self.put(offset, data, appends).map_err(Fault::Spill)?;
+        let held = self.held();
+        self.put(offset, data).map_err(Fault::Spill)?;
         self.length = self.length.max(end);
-        Ok(())
+        self.recount(store, held)
     }
 
-    fn put(&mut self, offset: u64, data: &[u8], appends: bool) -> io::Result<()> {
+    fn put(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
         match &mut self.bytes {
             Bytes::Memory(bytes) => {
                 let start = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -124,15 +188,15 @@ impl Body {
                 bytes.extend_from_slice(&data[inside..]);
                 Ok(())
             }
-            Bytes::Spilled { tail, .. } if appends && tail.len() + data.len() <= TAIL => {
-                tail.extend_from_slice(data);
-                Ok(())
-            }
-            Bytes::Spilled { spill, tail } => {
-                flush(spill, tail, self.length)?;
-                spill.file.write_all_at(data, offset)
-            }
+            Bytes::Spilled(spilled) => spilled.put(self.length, offset, data),
         }
+    }
+
+    /// Counts its memory anew, of which it held `before`.
+    fn recount(&self, store: &mut Store, before: u64) -> Result<(), Fault> {
+        store.let_go(before);
+        store.hold(self.held());
+        store.check_held()
     }
 
     /// Makes it `length` bytes long, with zeros where it grows.
@@ -140,95 +204,130 @@ impl Body {
         if length >= self.length {
             return self.extend(store, length);
         }
-        store.release(self.length - length);
         if length == 0 {
+            self.release(store);
             *self = Body::new();
             return Ok(());
         }
-        self.hasher = None;
+        store.refund(self.length - length);
+        let held = self.held();
         match &mut self.bytes {
             Bytes::Memory(bytes) => bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX)),
-            Bytes::Spilled { spill, tail } => {
-                flush(spill, tail, self.length).and_then(|()| spill.file.set_len(length)).map_err(Fault::Spill)?;
+            Bytes::Spilled(spilled) => {
+                spilled.hasher = None;
+                spilled.set_length(self.length, length).map_err(Fault::Spill)?;
             }
         }
         self.length = length;
-        Ok(())
+        self.recount(store, held)
     }
 
     fn extend(&mut self, store: &mut Store, length: u64) -> Result<(), Fault> {
         let gap = length - self.length;
         store.charge(gap)?;
         self.make_room(store, length)?;
-        match &mut self.hasher {
-            Some(hasher) if gap <= HASHED_GAP => hasher.update(&vec![0; usize::try_from(gap).unwrap_or(0)]),
-            hasher => *hasher = None,
-        }
+        let held = self.held();
         match &mut self.bytes {
             Bytes::Memory(bytes) => bytes.resize(usize::try_from(length).unwrap_or(usize::MAX), 0),
-            Bytes::Spilled { spill, tail } => {
-                flush(spill, tail, self.length).and_then(|()| spill.file.set_len(length)).map_err(Fault::Spill)?;
+            Bytes::Spilled(spilled) => {
+                spilled.hash_gap(gap);
+                spilled.set_length(self.length, length).map_err(Fault::Spill)?;
             }
         }
         self.length = length;
-        Ok(())
+        self.recount(store, held)
     }
 
     /// Moves to disk what is about to be too long for memory.
-    fn make_room(&mut self, store: &Store, length: u64) -> Result<(), Fault> {
+    fn make_room(&mut self, store: &mut Store, length: u64) -> Result<(), Fault> {
+        let Bytes::Memory(bytes) = &self.bytes else { return Ok(()) };
         if length <= IN_MEMORY {
             return Ok(());
         }
-        if let Bytes::Memory(bytes) = &self.bytes {
-            let spill = store.spill.create().map_err(Fault::Spill)?;
-            spill.file.write_all_at(bytes, 0).map_err(Fault::Spill)?;
-            self.bytes = Bytes::Spilled { spill, tail: Vec::new() };
-        }
-        Ok(())
+        let held = self.held();
+        let spill = store.new_spill()?;
+        spill.file.write_all_at(bytes, 0).map_err(Fault::Spill)?;
+        let mut hasher = Hasher::new();
+        hasher.update(bytes);
+        self.bytes = Bytes::Spilled(Box::new(Spilled { spill, tail: Vec::new(), hasher: Some(hasher) }));
+        self.recount(store, held)
     }
 
     /// Reads as [`FileContent::read_at`] does.
     pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Fault> {
-        let Bytes::Spilled { spill, tail } = &self.bytes else {
-            let Bytes::Memory(bytes) = &self.bytes else { return Ok(0) };
-            return Ok(copy_from(bytes, offset, buffer));
+        let spilled = match &self.bytes {
+            Bytes::Memory(bytes) => return Ok(copy_from(bytes, offset, buffer)),
+            Bytes::Spilled(spilled) => spilled,
         };
-        let on_disk = self.length - tail.len() as u64;
+        let on_disk = self.length - spilled.tail.len() as u64;
         let mut filled = 0;
         if offset < on_disk {
             let wanted = buffer.len().min(usize::try_from(on_disk - offset).unwrap_or(usize::MAX));
-            filled = read_fully_at(&spill.file, offset, &mut buffer[..wanted]).map_err(Fault::Spill)?;
+            filled = read_fully_at(&spilled.spill.file, offset, &mut buffer[..wanted]).map_err(Fault::Spill)?;
             if filled < wanted {
                 return Err(Fault::Spill(io::ErrorKind::UnexpectedEof.into()));
             }
         }
-        Ok(filled + copy_from(tail, (offset + filled as u64).saturating_sub(on_disk), &mut buffer[filled..]))
+        Ok(filled + copy_from(&spilled.tail, (offset + filled as u64).saturating_sub(on_disk), &mut buffer[filled..]))
     }
 
     /// The final bytes and their hash.
     pub(crate) fn finish(self) -> Result<Produced, Fault> {
-        let hash = self.hasher.as_ref().map(Hasher::finish);
-        let body = match self.bytes {
-            Bytes::Memory(bytes) => ProducedBody::Memory(bytes),
-            Bytes::Spilled { spill, mut tail } => {
-                flush(&spill, &mut tail, self.length).map_err(Fault::Spill)?;
-                ProducedBody::Spilled(spill)
+        let length = self.length;
+        let mut spilled = match self.bytes {
+            Bytes::Memory(bytes) => {
+                let hash = Hash::of(&bytes);
+                return Ok(Produced { body: ProducedBody::Memory(bytes), length, hash });
             }
+            Bytes::Spilled(spilled) => spilled,
         };
-        let mut produced = Produced { body, length: self.length, hash: hash.unwrap_or(Hash::of_empty()) };
-        if hash.is_none() {
-            produced.hash = hash_of(&produced).map_err(Fault::Spill)?;
-        }
+        spilled.flush(length).map_err(Fault::Spill)?;
+        let Spilled { spill, hasher, .. } = *spilled;
+        let mut produced = Produced { body: ProducedBody::Spilled(spill), length, hash: Hash::of_empty() };
+        produced.hash = match hasher {
+            Some(hasher) => hasher.finish(),
+            None => hash_of(&produced).map_err(Fault::Spill)?,
+        };
         Ok(produced)
     }
 }
 
-fn flush(spill: &SpillFile, tail: &mut Vec<u8>, length: u64) -> io::Result<()> {
-    if !tail.is_empty() {
-        spill.file.write_all_at(tail, length - tail.len() as u64)?;
-        tail.clear();
+impl Spilled {
+    /// Writes into a body of `length` bytes.
+    fn put(&mut self, length: u64, offset: u64, data: &[u8]) -> io::Result<()> {
+        let appends = offset == length;
+        match &mut self.hasher {
+            Some(hasher) if appends => hasher.update(data),
+            hasher => *hasher = None,
+        }
+        if appends && self.tail.len() + data.len() <= TAIL {
+            self.tail.extend_from_slice(data);
+            return Ok(());
+        }
+        self.flush(length)?;
+        self.spill.file.write_all_at(data, offset)
     }
-    Ok(())
+
+    fn hash_gap(&mut self, gap: u64) {
+        match &mut self.hasher {
+            Some(hasher) if gap <= HASHED_GAP => hasher.update(&vec![0; usize::try_from(gap).unwrap_or(0)]),
+            hasher => *hasher = None,
+        }
+    }
+
+    fn set_length(&mut self, old: u64, new: u64) -> io::Result<()> {
+        self.flush(old)?;
+        self.spill.file.set_len(new)
+    }
+
+    /// Writes out what is gathered of a body of `length` bytes.
+    fn flush(&mut self, length: u64) -> io::Result<()> {
+        if !self.tail.is_empty() {
+            self.spill.file.write_all_at(&self.tail, length - self.tail.len() as u64)?;
+            self.tail.clear();
+        }
+        Ok(())
+    }
 }
 
 fn copy_from(bytes: &[u8], offset: u64, buffer: &mut [u8]) -> usize {

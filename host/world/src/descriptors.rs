@@ -99,6 +99,8 @@ pub(crate) struct OpenDirectory {
     /// The listing that `fd_readdir` goes through: name, file type, inode number. Cookies count its entries, so that
     /// they stay valid whatever is made or removed meanwhile.
     pub(crate) listing: Option<Vec<(String, u8, u64)>>,
+    /// Bytes of the host's memory that the listing takes, about.
+    pub(crate) listing_bytes: u64,
 }
 
 impl Descriptor {
@@ -168,7 +170,8 @@ impl Descriptors {
     pub(crate) fn directory(&self, fd: u32) -> Result<&OpenDirectory, Trap> {
         match &self.get(fd)?.handle {
             Handle::Directory(directory) => Ok(directory),
-            _ => Err(Errno::Notdir.into()),
+            Handle::File(_) => Err(Errno::Notdir.into()),
+            Handle::Input { .. } | Handle::Output(_) => Err(Errno::Badf.into()),
         }
     }
 

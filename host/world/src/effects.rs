@@ -174,8 +174,8 @@ impl Walk<'_> {
         for (_, origin, node) in self.gone_below(spot)? {
             match node {
                 SourceNode::File { .. } => {
-                    let content = self.tree.source.open(&origin)?;
-                    self.tree.observations.content(&origin, &content);
+                    let hash = self.source_hash(&origin)?;
+                    self.tree.observations.content(&origin, hash);
                 }
                 SourceNode::Directory { .. } => self.tree.observations.exists(&origin),
                 SourceNode::Symlink { .. } => self.tree.observations.target(&origin),
@@ -284,8 +284,12 @@ impl Walk<'_> {
             return Ok(After::File { length: produced.length, hash: produced.hash, mode, mtime });
         }
         let length = inode.length();
-        let content = self.tree.content(id).map_err(fault)?;
-        let hash = content.map_or(Ok(Hash::of_empty()), |content| content.hash())?;
+        let inode = self.tree.inode(id);
+        // Opened and closed again: there may be more such files than descriptors.
+        let hash = match &inode.origin {
+            Some(origin) => self.tree.source_of(inode.realm).open(origin)?.hash()?,
+            None => Hash::of_empty(),
+        };
         Ok(After::File { length, hash, mode, mtime })
     }
 }

@@ -1,16 +1,15 @@
 //! What a run has seen of the tree before it.
 
-use crate::{Fault, FileContent, SourceNode, TreeSource};
-use opship_record::TreePath;
+use crate::{Fault, SourceNode, TreeSource};
 use opship_record::node::Kind;
 use opship_record::observation::{Observation, listing_digest};
+use opship_record::{Hash, TreePath};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// What was seen of one path that exists.
 #[derive(Default)]
 struct Seen {
-    content: Option<Arc<dyn FileContent>>,
+    content: Option<Hash>,
     metadata: bool,
     listing: bool,
     target: bool,
@@ -61,8 +60,8 @@ impl Observations {
         Ok(())
     }
 
-    pub(crate) fn content(&mut self, path: &TreePath, content: &Arc<dyn FileContent>) {
-        self.seen(path).content = Some(Arc::clone(content));
+    pub(crate) fn content(&mut self, path: &TreePath, hash: Hash) {
+        self.seen(path).content = Some(hash);
     }
 
     /// The root has none that could differ.
@@ -100,8 +99,8 @@ impl Observations {
                 }
                 continue;
             }
-            if let Some(content) = &seen.content {
-                list.push(Observation::Content { path: path.clone(), hash: content.hash()? });
+            if let Some(hash) = seen.content {
+                list.push(Observation::Content { path: path.clone(), hash });
             }
             if seen.metadata {
                 list.push(metadata(path, &node));
@@ -144,7 +143,9 @@ fn metadata(path: &TreePath, node: &SourceNode) -> Observation {
 }
 
 fn listing(path: &TreePath, source: &dyn TreeSource) -> Result<Observation, Fault> {
-    let entries = source.list(path)?;
+    let mut entries = source.list(path)?;
+    // Whatever the source does: an order of its own must not reach a record.
+    entries.sort_unstable();
     let digest = listing_digest(entries.iter().map(|(name, kind)| (name.as_str(), *kind)));
     Ok(Observation::Listing { path: path.clone(), digest })
 }

@@ -53,19 +53,23 @@ impl Tree {
         self.observations.listing(origin);
     }
 
-    /// Records that the source's content of a file was seen, unless the run has made it its own.
+    /// Records that the source's content of a file was seen, unless the run has made it its own, and has it at hand for as
+    /// long as the file is open.
     pub(crate) fn observe_content(&mut self, id: InodeId) -> Result<(), Trap> {
         match self.inodes[id].file() {
-            Some(file) if !file.observed && file.produced.is_none() => {}
+            Some(file) if file.produced.is_none() && !(file.observed && file.content.is_some()) => {}
             _ => return Ok(()),
         }
         let Some(content) = self.content(id)? else { return Ok(()) };
         let inode = &mut self.inodes[id];
-        if let Some(origin) = inode.tree_origin() {
-            self.observations.content(origin, &content);
+        let is_open = inode.opens > 0;
+        let Node::File(file) = &mut inode.node else { return Ok(()) };
+        let is_new = !std::mem::replace(&mut file.observed, true);
+        if !is_open {
+            file.content = None;
         }
-        if let Node::File(file) = &mut inode.node {
-            file.observed = true;
+        if is_new && let Some(origin) = inode.tree_origin() {
+            self.observations.content(origin, content.hash()?);
         }
         Ok(())
     }

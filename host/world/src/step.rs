@@ -133,7 +133,7 @@ impl World {
     }
 
     fn preopen(&mut self, inode: InodeId, name: String, is_current: bool) -> Result<(), Trap> {
-        let directory = OpenDirectory { inode, preopen: Some(name), is_current, listing: None };
+        let directory = OpenDirectory { inode, preopen: Some(name), is_current, listing: None, listing_bytes: 0 };
         self.open(Handle::Directory(directory), 0, true, false)?;
         Ok(())
     }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 /// The name of the scratch directory in the root.
 const SCRATCH: &str = "tmp";
+/// What an inode takes of the host's memory, and what a name in a directory does besides its bytes, about.
+const INODE: usize = 320;
+const NAME: usize = 96;
 
 pub(crate) struct Tree {
     pub(crate) source: Arc<dyn TreeSource>,
@@ -67,6 +70,10 @@ impl Tree {
         if self.inodes.len() as u64 >= self.limit {
             return Err(Fault::Limit { what: "files, directories and links", limit: self.limit });
         }
+        let target = if let Node::Symlink(target) = &inode.node { target.len() } else { 0 };
+        let origin = inode.origin.as_ref().map_or(0, |origin| 2 * origin.as_str().len());
+        self.store.hold((INODE + target + origin) as u64);
+        self.store.check_held()?;
         self.inodes.push(inode);
         Ok(self.inodes.len() - 1)
     }
@@ -123,6 +130,7 @@ impl Tree {
         if is_tree_directory {
             self.directories.insert(path, id);
         }
+        self.store.hold((NAME + 2 * name.len()) as u64);
         if let Some(parent) = self.directory_mut(directory) {
             parent.entries.insert(name.to_owned(), Some(id));
             let number = parent.listed.remove(name);
@@ -164,6 +172,7 @@ impl Tree {
         };
         if let Node::File(file) = &mut self.inodes[id].node {
             file.produced = Some(Box::new(body));
+            file.content = None;
         }
         Ok(())
     }
@@ -188,6 +197,7 @@ impl Tree {
             return *number;
         }
         directory.listed.insert(name.to_owned(), next);
+        self.store.hold((NAME + name.len()) as u64);
         self.last_number = next;
         next
     }
@@ -230,6 +240,7 @@ impl Tree {
         if matches!(inode.realm, Realm::Mount(_)) {
             return Err(Errno::Rofs.into());
         }
+        self.store.check_held()?;
         // A directory that was removed while it was open takes nothing new.
         if inode.names == 0 {
             return Err(Errno::Noent.into());
@@ -266,6 +277,8 @@ impl Tree {
     /// Lets `name` lead to an inode.
     pub(crate) fn put(&mut self, directory: InodeId, name: &str, id: InodeId) {
         self.inodes[id].names += 1;
+        // Names are never given back: one that was taken away is kept as such.
+        self.store.hold((NAME + 2 * name.len()) as u64);
         if let Some(node) = self.directory_mut(directory) {
             node.entries.insert(name.to_owned(), Some(id));
         }
@@ -284,7 +297,21 @@ impl Tree {
         }
     }
 
-    pub(crate) fn drop_unused(&mut self, id: InodeId) {
+    /// A descriptor of it was closed: what only open files need is given back.
+    pub(crate) fn closed(&mut self, id: InodeId) {
+        let inode = &mut self.inodes[id];
+        if inode.opens == 0
+            && let Node::File(file) = &mut inode.node
+        {
+            file.content = None;
+            if let Some(body) = &mut file.produced {
+                body.settle(&mut self.store);
+            }
+        }
+        self.drop_unused(id);
+    }
+
+    fn drop_unused(&mut self, id: InodeId) {
         let inode = &mut self.inodes[id];
         if inode.names > 0 || inode.opens > 0 {
             return;
@@ -292,7 +319,7 @@ impl Tree {
         if let Node::File(file) = &mut inode.node
             && let Some(body) = file.produced.take()
         {
-            self.store.release(body.length());
+            body.release(&mut self.store);
         }
     }
 

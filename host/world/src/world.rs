@@ -55,13 +55,29 @@ pub struct Budget {
     pub produced_bytes: u64,
     /// Most files, directories and links that the world keeps track of.
     pub inodes: u64,
+    /// Most bytes of the host's memory for what the world keeps track of: small contents, names, link targets, listings.
+    /// Counted about; the module's own memory is counted elsewhere.
+    pub world_bytes: u64,
+    /// Most produced contents that are too large for memory, at one time: each takes a file on disk, and a descriptor.
+    pub spilled_files: u64,
 }
 
 impl Default for Budget {
-    /// 64 GiB and 4 million.
+    /// 64 GiB, 4 million, 2 GiB and 8,192.
     fn default() -> Budget {
-        Budget { produced_bytes: 64 << 30, inodes: 4_000_000 }
+        Budget { produced_bytes: 64 << 30, inodes: 4_000_000, world_bytes: 2 << 30, spilled_files: 8192 }
     }
+}
+
+/// How often a run asked for what differs from one operation to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// Readings of a clock.
+    pub clock: u64,
+    /// Calls for random bytes.
+    pub random: u64,
+    /// Calls of `poll_oneoff`: sleeping, or waiting for a file.
+    pub poll: u64,
 }
 
 /// Everything that a module sees while it runs.
@@ -88,6 +104,7 @@ pub struct World {
     /// Environment of the step, each `NAME=value` with its NUL.
     pub(crate) environment: Vec<Vec<u8>>,
     pub(crate) progress: Option<(u64, u64)>,
+    pub(crate) asked: Asked,
     exits: Vec<u32>,
 }
 
@@ -98,7 +115,7 @@ impl World {
     /// [`Fault::Record`] if the plan is not valid.
     pub fn new(config: WorldConfig) -> Result<World, Fault> {
         config.plan.validate()?;
-        let store = Store::new(config.spill, config.budget.produced_bytes);
+        let store = Store::new(config.spill, config.budget);
         Ok(World {
             tree: Tree::new(config.source, store, config.budget.inodes),
             descriptors: Descriptors::default(),
@@ -108,6 +125,7 @@ impl World {
             arguments: Vec::new(),
             environment: Vec::new(),
             progress: None,
+            asked: Asked::default(),
             exits: Vec::new(),
             plan: config.plan,
             stdin_blobs: config.stdin_blobs,
@@ -166,6 +184,16 @@ impl World {
         Ok(bytes)
     }
 
+    /// Bytes of the host's memory that the world takes, about.
+    pub fn held_bytes(&self) -> u64 {
+        self.tree.store.held()
+    }
+
+    /// What the guest has asked for until now.
+    pub fn asked(&self) -> Asked {
+        self.asked
+    }
+
     /// What the guest last said about its progress: done and total, in units of its own.
     pub fn progress(&self) -> Option<(u64, u64)> {
         self.progress
@@ -191,6 +219,9 @@ impl World {
 
     /// Forgets a descriptor that was taken out of the table.
     pub(crate) fn closed(&mut self, descriptor: &Descriptor) {
+        if let Handle::Directory(directory) = &descriptor.handle {
+            self.tree.store.let_go(directory.listing_bytes);
+        }
         if let Some(id) = descriptor.inode() {
             self.close_inode(id);
         }
@@ -199,6 +230,6 @@ impl World {
     fn close_inode(&mut self, id: InodeId) {
         let inode = self.tree.inode_mut(id);
         inode.opens = inode.opens.saturating_sub(1);
-        self.tree.drop_unused(id);
+        self.tree.closed(id);
     }
 }

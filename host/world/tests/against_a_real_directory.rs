@@ -2,15 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
+use common::trees::{check_outcome, differing, seen, source_nodes};
 use common::*;
-use opship_record::effect::{Before, Change, Origins};
-use opship_record::node::{Kind, Node};
-use opship_record::tree::{self, NodeStore};
-use opship_record::{Hash, TreePath};
-use opship_world::{Errno, MemoryTree, Outcome, SourceNode, TreeSource};
+use opship_record::TreePath;
+use opship_record::node::Node;
+use opship_world::{Errno, MemoryTree, SourceNode};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::symlink;
@@ -229,88 +227,6 @@ fn write_out(tree: &MemoryTree, root: &Path) {
     }
 }
 
-#[derive(Default)]
-struct Nodes(BTreeMap<Hash, Vec<u8>>);
-
-impl NodeStore for Nodes {
-    type Error = Infallible;
-    fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
-        Ok(self.0.get(hash).cloned())
-    }
-    fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
-        self.0.insert(hash, bytes);
-        Ok(())
-    }
-}
-
-/// Builds a tree by changes over the empty one.
-fn build(nodes: &mut Nodes, all: &BTreeMap<TreePath, Node>) -> Hash {
-    use opship_record::effect::After;
-    let change = |(path, node): (&TreePath, &Node)| {
-        let before = Before::Absent { missing: path.clone(), above: Kind::Directory };
-        let after = match node.clone() {
-            Node::File { mode, mtime, length, hash } => After::File { length, hash, mode: Some(mode), mtime },
-            Node::Directory { mode } => After::Directory { mode: Some(mode) },
-            Node::Symlink { mtime, target } => After::Symlink { target, mtime },
-        };
-        Change { path: path.clone(), before, after }
-    };
-    let changes: Vec<Change> = all.iter().map(change).collect();
-    tree::apply(nodes, &tree::empty(), &changes).unwrap()
-}
-
-fn source_nodes(tree: &MemoryTree) -> BTreeMap<TreePath, Node> {
-    let node = |node: &SourceNode, content: &[u8]| match node.clone() {
-        SourceNode::File { mode, mtime, length } => Node::File { mode, mtime, length, hash: Hash::of(content) },
-        SourceNode::Directory { mode } => Node::Directory { mode },
-        SourceNode::Symlink { mtime, target } => Node::Symlink { mtime, target },
-    };
-    tree.nodes().skip(1).map(|(path, n, content)| (path.clone(), node(n, content))).collect()
-}
-
-/// The whole tree as the guest sees it.
-fn seen(guest: &mut Guest, at: &TreePath, into: &mut BTreeMap<TreePath, Node>) {
-    let here = if at.is_root() { "." } else { at.as_str() };
-    for name in guest.list(here).unwrap() {
-        let path = at.join(&name).unwrap();
-        let stat = guest.stat(path.as_str(), 0).unwrap();
-        let mode = u16::try_from(guest.mode(path.as_str()).unwrap()).unwrap();
-        let mtime = i64::try_from(stat.mtime).unwrap();
-        let node = match stat.file_type {
-            3 => Node::Directory { mode },
-            4 => {
-                let content = guest.read_file(path.as_str()).unwrap();
-                assert_eq!(content.len() as u64, stat.size);
-                Node::File { mode, mtime, length: stat.size, hash: Hash::of(&content) }
-            }
-            _ => Node::Symlink { mtime, target: guest.readlink(path.as_str()).unwrap() },
-        };
-        into.insert(path.clone(), node);
-        if stat.file_type == 3 {
-            seen(guest, &path, into);
-        }
-    }
-}
-
-/// Every state before is what the source holds at the place that [`Origins`] gives.
-fn check_befores(source: &MemoryTree, changes: &[Change]) {
-    let origins = Origins::new(changes);
-    for change in changes {
-        let origin = origins.of(&change.path);
-        let found = origin.as_ref().and_then(|path| source.stat(path).unwrap());
-        match (&change.before, found) {
-            (Before::Absent { missing, .. }, None) => assert!(change.path.starts_with(missing), "{change:?}"),
-            (Before::File { hash }, Some(SourceNode::File { .. })) => {
-                assert_eq!(*hash, source.open(&origin.unwrap()).unwrap().hash().unwrap());
-            }
-            (Before::Directory, Some(SourceNode::Directory { .. })) => {}
-            (Before::Symlink { target }, Some(SourceNode::Symlink { target: found, .. })) => assert_eq!(*target, found),
-            (Before::Kind { kind }, Some(node)) => assert_eq!(*kind, node.kind()),
-            other => panic!("{change:?}: {other:?}\n{changes:#?}"),
-        }
-    }
-}
-
 fn run(source: MemoryTree, ops: &[Op]) -> (Guest, Vec<Given>) {
     let mut guest = Guest::new(source);
     let given = ops.iter().map(|op| on_guest(&mut guest, op)).collect();
@@ -323,40 +239,18 @@ fn check(source: &MemoryTree, root: &Path, ops: &[Op]) -> Result<(), TestCaseErr
         let real = on_disk(root, op).map_err(|error| errno(&error));
         prop_assert_eq!(on_guest(&mut guest, op), real, "{:?}", op);
     }
-    let mut after = BTreeMap::new();
-    seen(&mut guest, &TreePath::root(), &mut after);
+    let after = seen(&mut guest);
     let content = |nodes: &BTreeMap<TreePath, Node>| -> Vec<_> {
         nodes.iter().map(|(path, node)| (path.clone(), node.content())).collect()
     };
     prop_assert_eq!(content(&after), content(&source_nodes(&snapshot(root))));
 
     let outcome = guest.finish();
+    check_outcome(source, &outcome);
     let changes = &outcome.lists.changes;
-    check_befores(source, changes);
-    let mut nodes = Nodes::default();
-    let before = build(&mut nodes, &source_nodes(source));
-    let expected = build(&mut nodes, &after);
-    let applied = tree::apply(&mut nodes, &before, changes);
-    let applied = applied.map_err(|error| TestCaseError::fail(format!("{error}\n{changes:#?}")))?;
-    let mut differing = Vec::new();
-    tree::diff(&nodes, &applied, &expected, &mut |path, a, b| {
-        differing.push((path.clone(), a.cloned(), b.cloned()));
-        Ok::<(), tree::TreeError<Infallible>>(())
-    })
-    .unwrap();
+    let differing = differing(source, changes, &after);
     prop_assert!(differing.is_empty(), "{:#?}\n{:#?}", differing, changes);
-    check_files(&outcome);
     Ok(())
-}
-
-fn check_files(outcome: &Outcome) {
-    for (path, produced) in &outcome.files {
-        let mut bytes = Vec::new();
-        produced.copy_to(&mut bytes).unwrap();
-        assert_eq!((produced.length, produced.hash), (bytes.len() as u64, Hash::of(&bytes)));
-        let change = outcome.lists.changes.iter().find(|c| c.path == *path).unwrap();
-        assert_eq!(change.after.blob(), Some((produced.length, produced.hash)));
-    }
 }
 
 proptest! {

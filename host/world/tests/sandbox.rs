@@ -1,64 +1,9 @@
-//! The limits of the world: nothing leads out of it, and no argument makes a call panic.
+//! The limits of the world: nothing leads out of it, and what a guest can grow has an end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod common;
 use common::*;
-use opship_world::{Budget, Errno, Fault, MemoryTree, Trap, World, for_each_import, limits};
-use proptest::prelude::*;
-
-type Call = Box<dyn Fn(&mut World, &mut [u8], &[u64]) -> Result<(), Trap>>;
-
-macro_rules! table {
-    ($(($module:literal, $name:literal, $method:ident, ($($argument:ident: $type:ty),*));)*) => {
-        vec![$({
-            let call: Call = Box::new(|world, memory, arguments| {
-                let mut arguments = arguments.iter();
-                let _ = &mut arguments;
-                $(let $argument = *arguments.next().unwrap() as $type;)*
-                world.$method(memory, $($argument),*)
-            });
-            ($name, call)
-        }),*]
-    };
-}
-
-fn argument() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        6 => 0u64..9,
-        3 => 0u64..4096,
-        2 => Just(1u64 << 6 | 1 << 1),
-        1 => Just(u64::from(u32::MAX)),
-        1 => Just(u64::MAX),
-        1 => Just(1u64 << 40),
-        1 => any::<u64>(),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn no_arguments_make_a_call_panic(
-        calls in prop::collection::vec((0usize..51, prop::collection::vec(argument(), 9)), 1..60),
-        mut memory in prop::collection::vec(prop_oneof![3 => prop::sample::select(b"ab/.".to_vec()), 2 => Just(0u8), 1 => 0u8..9, 1 => any::<u8>()], 4096),
-    ) {
-        let table = for_each_import!(table);
-        let budget = Budget { produced_bytes: 16 << 20, inodes: 1000 };
-        let source = MemoryTree::new().file("a", "text").directory("b").symlink("b/a", "../a");
-        let mut world = World::new(opship_world::WorldConfig { budget, ..config(source, vec![step()]) }).unwrap();
-        world.begin_step(0).unwrap();
-        for (index, arguments) in calls {
-            match table[index].1(&mut world, &mut memory, &arguments) {
-                Ok(()) | Err(Trap::Errno(_)) => {}
-                Err(Trap::Exit(_)) => prop_assert_eq!(table[index].0, "proc_exit"),
-                Err(Trap::Fault(Fault::Limit { .. })) => return Ok(()),
-                Err(Trap::Fault(other)) => prop_assert!(false, "{}", other),
-            }
-        }
-        world.end_step(0).unwrap();
-        world.finish().unwrap();
-    }
-}
+use opship_world::{Budget, Errno, Fault, MemoryTree, Trap, limits};
 
 #[test]
 fn nothing_leads_out_not_even_for_a_moment() {
@@ -116,10 +61,100 @@ fn descriptors_are_limited_and_the_lowest_is_taken() {
     assert!(guest.changes().is_empty(), "a file that could not be opened was not made");
 }
 
+/// Does something again and again until the run's end, and says what was over its limit.
+fn until_a_limit(budget: Budget, mut again: impl FnMut(&mut Guest, u32) -> Result<(), Trap>) -> &'static str {
+    let mut guest = Guest::begin(opship_world::WorldConfig { budget, ..config(MemoryTree::new(), vec![step()]) });
+    for number in 0..100_000 {
+        match again(&mut guest, number) {
+            Ok(()) | Err(Trap::Errno(_)) => {}
+            Err(Trap::Fault(Fault::Limit { what, .. })) => return what,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    panic!("no limit was met")
+}
+
+/// Calls with two paths, as [`Guest`] has them for errnos alone.
+fn two_paths(
+    guest: &mut Guest,
+    (first, second): (&str, &str),
+    call: impl FnOnce(&mut World, &mut [u8], [u32; 4]) -> Result<(), Trap>,
+) -> Result<(), Trap> {
+    let (a, a_len) = guest.put(0x1000, first.as_bytes());
+    let (b, b_len) = guest.put(0x3000, second.as_bytes());
+    let Guest { world, memory } = guest;
+    call(world, memory, [a, a_len, b, b_len])
+}
+
+#[test]
+fn names_links_and_targets_take_memory_that_is_limited() {
+    let budget = Budget { world_bytes: 1 << 20, ..Budget::default() };
+    let name = |number: u32| format!("{number:0>200}");
+    let renamed = until_a_limit(budget, |guest, number| {
+        if number == 0 {
+            guest.write_file(&name(0), b"x").unwrap();
+        }
+        two_paths(guest, (&name(number), &name(number + 1)), |world, memory, [a, a_len, b, b_len]| {
+            world.path_rename(memory, ROOT, a, a_len, ROOT, b, b_len)
+        })
+    });
+    let linked = until_a_limit(budget, |guest, number| {
+        if number == 0 {
+            guest.write_file("one", b"x").unwrap();
+        }
+        two_paths(guest, ("one", &name(number)), |world, memory, [a, a_len, b, b_len]| {
+            world.path_link(memory, ROOT, 0, a, a_len, ROOT, b, b_len)
+        })
+    });
+    let targets = until_a_limit(budget, |guest, number| {
+        two_paths(guest, (&"t/".repeat(2000), &name(number)), |world, memory, [a, a_len, b, b_len]| {
+            world.path_symlink(memory, a, a_len, ROOT, b, b_len)
+        })
+    });
+    for what in [renamed, linked, targets] {
+        assert!(what.contains("names and listings"), "{what}");
+    }
+}
+
+#[test]
+fn listings_that_are_held_are_limited_and_given_back_with_their_descriptors() {
+    let names: Vec<String> = (0..500).map(|number| format!("{number:0>200}")).collect();
+    let tree = || names.iter().fold(MemoryTree::new(), |tree, name| tree.file(name, "x"));
+    let budget = Budget { world_bytes: 2 << 20, ..Budget::default() };
+    let begin = || Guest::begin(opship_world::WorldConfig { budget, ..config(tree(), vec![step()]) });
+    let list = |guest: &mut Guest| {
+        let fd = guest.open(".", DIRECTORY, READ).unwrap();
+        let Guest { world, memory } = guest;
+        world.fd_readdir(memory, fd, 0x1000, 64, 0, 0x2000).map(|()| fd)
+    };
+    let mut guest = begin();
+    for _ in 0..200 {
+        let fd = list(&mut guest).unwrap();
+        guest.close(fd).unwrap();
+    }
+    let ended = (0..200).find_map(|_| list(&mut guest).err());
+    assert!(matches!(ended, Some(Trap::Fault(Fault::Limit { limit: 0x20_0000, .. }))), "{ended:?}");
+}
+
+#[test]
+fn contents_in_memory_and_large_ones_on_disk_are_limited() {
+    let one = |budget, length: u64| {
+        until_a_limit(budget, |guest, number| {
+            let fd = guest.open(&format!("f{number}"), CREAT, WRITE).unwrap();
+            let Guest { world, memory } = guest;
+            let result = world.fd_filestat_set_size(memory, fd, length);
+            result.and_then(|()| guest.close(fd).map_err(Trap::Errno))
+        })
+    };
+    let budget = Budget { world_bytes: 4 << 20, spilled_files: 9, ..Budget::default() };
+    assert!(one(budget, 100_000).contains("names and listings"));
+    assert!(one(budget, 2 << 20).contains("large files"));
+}
+
 #[test]
 fn the_operators_limits_end_the_run() {
     let limited = |produced_bytes, inodes| {
-        let budget = Budget { produced_bytes, inodes };
+        let budget = Budget { produced_bytes, inodes, ..Budget::default() };
         Guest::begin(opship_world::WorldConfig { budget, ..config(MemoryTree::new(), vec![step()]) })
     };
     let mut guest = limited(1000, 100);

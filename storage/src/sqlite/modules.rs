@@ -1,13 +1,13 @@
 //! Registered modules.
 
 use super::{Result, hash_at, signed, unsigned_at};
-use crate::StorageError;
 use crate::module::{ModuleInfo, STANDARD_PREFIX};
+use crate::{Role, StorageError};
 use opship_record::{Hash, codec};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-/// Registers a module of a workspace, in place of an earlier one of its name.
-pub(crate) fn register(connection: &Connection, workspace: i64, module: &ModuleInfo) -> Result<()> {
+/// Registers a module of a workspace, in place of an earlier one of its name. `role` is that of whoever does it.
+pub(crate) fn register(connection: &Connection, workspace: i64, module: &ModuleInfo, role: Role) -> Result<()> {
     if find_standard(connection, &module.name)?.is_some() {
         return Err(StorageError::Exists { what: "standard module", name: module.name.clone() });
     }
@@ -21,15 +21,19 @@ pub(crate) fn register(connection: &Connection, workspace: i64, module: &ModuleI
     if !blobs.is_empty() || !nodes.is_empty() {
         return Err(StorageError::Incomplete { blobs, nodes });
     }
+    // Registering the same bytes again takes nothing away.
     connection.execute(
-        "INSERT OR REPLACE INTO module (workspace, name, hash, length, argv0, mounts) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT OR REPLACE INTO module (workspace, name, hash, length, argv0, mounts, role)
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6,
+             MAX(?7, IFNULL((SELECT role FROM module WHERE workspace = ?1 AND name = ?2 AND hash = ?3), 0))",
         params![
             workspace,
             module.name,
             module.hash.as_bytes(),
             signed(module.length),
             module.argv0,
-            codec::encode(&module.mounts)
+            codec::encode(&module.mounts),
+            role.number()
         ],
     )?;
     Ok(())
@@ -69,6 +73,15 @@ pub(crate) fn resolve(connection: &Connection, workspace: i64, name: &str) -> Re
         .prepare_cached("SELECT name, hash, length, argv0, mounts FROM module WHERE workspace = ?1 AND name = ?2")?;
     let mut rows = find.query(params![workspace, name])?;
     rows.next()?.map(own_at).transpose()
+}
+
+/// Is the module one of the server's own, or registered here by an administrator?
+pub(crate) fn is_vouched_for(connection: &Connection, workspace: i64, hash: &Hash) -> Result<bool> {
+    let mut find = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM standard_module WHERE hash = ?2)
+         OR EXISTS (SELECT 1 FROM module WHERE workspace = ?1 AND hash = ?2 AND role >= ?3)",
+    )?;
+    Ok(find.query_row(params![workspace, hash.as_bytes(), Role::Admin.number()], |row| row.get(0))?)
 }
 
 /// Makes a stored blob the server's own module of this name.

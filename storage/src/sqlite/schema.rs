@@ -4,7 +4,7 @@ use super::Result;
 use crate::StorageError;
 use rusqlite::Connection;
 
-const MIGRATIONS: &[&str] = &[INITIAL];
+const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE];
 
 const INITIAL: &str = "
 CREATE TABLE principal (
@@ -65,6 +65,9 @@ CREATE TABLE pin (
     entry INTEGER NOT NULL REFERENCES entry, hash BLOB NOT NULL REFERENCES blob, PRIMARY KEY (entry, hash)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// role: of whoever registered the module; of older ones it is not known, so that they get no more than writers' ones.
+const MODULE_ROLE: &str = "ALTER TABLE module ADD COLUMN role INTEGER NOT NULL DEFAULT 1;";
 
 /// Brings the database to the newest layout, each step in a transaction of its own.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {

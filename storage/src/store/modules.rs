@@ -7,7 +7,8 @@ use crate::{BlobContent, ModuleInfo, Role, Scope};
 use opship_record::Hash;
 
 impl Store {
-    /// Registers a module in the workspace, in place of an earlier one of its name. Its bytes and mounts must be there.
+    /// Registers a module in the workspace, in place of an earlier one of its name. Its bytes and mounts must be there. The
+    /// role of whoever does it is kept: [`Store::is_vouched_for`].
     ///
     /// # Errors
     /// [`crate::StorageError::Name`], [`crate::StorageError::Exists`] if the server has its own module of this name,
@@ -15,8 +16,8 @@ impl Store {
     pub fn register_module(&self, scope: &Scope, module: &ModuleInfo) -> Result<()> {
         scope.needs(Role::Write)?;
         module.check()?;
-        let (workspace, module) = (scope.workspace, module.clone());
-        self.0.database.write(move |connection| modules::register(connection, workspace, &module))
+        let (workspace, role, module) = (scope.workspace, scope.role, module.clone());
+        self.0.database.write(move |connection| modules::register(connection, workspace, &module, role))
     }
 
     /// Takes a module's name away; records that name it by hash still run. Says whether there was one.
@@ -43,6 +44,15 @@ impl Store {
     /// [`crate::StorageError`] if the database fails.
     pub fn resolve_module(&self, scope: &Scope, name: &str) -> Result<Option<ModuleInfo>> {
         self.0.database.read(|connection| modules::resolve(connection, scope.workspace, name))
+    }
+
+    /// Is the module `hash` one of the server's own, or registered in the workspace by an administrator? Such a one may be
+    /// larger than those that others bring.
+    ///
+    /// # Errors
+    /// [`crate::StorageError`] if the database fails.
+    pub fn is_vouched_for(&self, scope: &Scope, hash: &Hash) -> Result<bool> {
+        self.0.database.read(|connection| modules::is_vouched_for(connection, scope.workspace, hash))
     }
 
     /// Makes bytes the server's own module `name`, seen in every workspace. For the server itself, at its start; does

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 fn bench() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["replay"] => replay::run(),
+        ["replay", ref parts @ ..] => replay::run(parts),
         _ => Err(BenchError::Failed("which benchmark? There is: replay".to_owned())),
     }
 }

@@ -59,8 +59,18 @@ impl Place {
     }
 
     /// A module of guest-ops.
+    pub(crate) fn guest_file(&self, name: &str) -> PathBuf {
+        self.target.join(format!("guests/{name}.wasm"))
+    }
+
+    /// The Python that has wasmtime.
+    pub(crate) fn peer_python(&self) -> PathBuf {
+        self.target.join("tools/reference/bin/python")
+    }
+
+    /// A module's bytes.
     pub(crate) fn guest(&self, name: &str) -> Result<Vec<u8>> {
-        let file = self.target.join(format!("guests/{name}.wasm"));
+        let file = self.guest_file(name);
         fs::read(&file).map_err(BenchError::io(format!("read '{}'; 'cargo xtask guests' makes it", file.display())))
     }
 
@@ -79,9 +89,14 @@ impl Place {
 
     /// Starts a server on a free port of loopback.
     pub(crate) fn serve(&self) -> Result<Server> {
-        let data = self.path("server");
+        self.serve_with("server", &[])
+    }
+
+    /// Starts one with its data in a folder of this name, and with further arguments.
+    pub(crate) fn serve_with(&self, folder: &str, arguments: &[&str]) -> Result<Server> {
+        let data = self.path(folder);
         let mut command = self.command(self.folder.path());
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).stdout(Stdio::piped());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).args(arguments).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(BenchError::io("start the server"))?;
         let mut first = String::new();
         if let Some(stdout) = child.stdout.take() {

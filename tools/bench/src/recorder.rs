@@ -96,7 +96,8 @@ impl Recorder {
     }
 }
 
-fn plan(module: &Module, call: Call<'_>) -> Result<Plan> {
+/// What a call runs, with clock and seed of its own.
+pub(crate) fn plan(module: &Module, call: Call<'_>) -> Result<Plan> {
     /// The first run's clock, in nanoseconds since 1970; each later one starts a second after the one before.
     const CLOCK: u64 = 1_700_000_000_000_000_000;
     let mut step = Step::new(module.hash, call.arguments.iter().copied());

@@ -69,6 +69,11 @@ impl Shipper {
         self.request(entries, Verdict::Matched)
     }
 
+    /// A request of one operation whose record is not true: it ends as a value.
+    pub(crate) fn claim(&mut self, record: Record) -> Request {
+        self.request(vec![(Body::Operation(record), Vec::new())], Verdict::Shipped)
+    }
+
     /// A request of values, each with its changes and its contents.
     pub(crate) fn values(&mut self, values: Vec<(Vec<Change>, Vec<Vec<u8>>)>) -> Request {
         let entry = |(mut changes, blobs): (Vec<Change>, Vec<Vec<u8>>)| {

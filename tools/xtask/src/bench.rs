@@ -2,12 +2,13 @@
 
 use crate::context::{Context, announce};
 use crate::error::Result;
-use crate::{guests, process, setup};
+use crate::{guests, process, reference, setup};
 
 /// Sets up, builds and runs the benchmark `name` with `args`.
 pub(crate) fn run(context: &Context, name: &str, args: &[String]) -> Result<()> {
     let wasi = setup::step(context)?;
     guests::step(context, &wasi)?;
+    reference::step(context)?;
     announce("building the standard operations for this machine, to compare with");
     let mut native = context.guest_cargo("guest-native");
     native.args(["build", "--locked", "--release", "--quiet", "--bins"]);

@@ -1,6 +1,7 @@
 //! Moves many bytes or many files; for measuring what the world costs.
 //!
-//! `write FILE BYTES`, `read FILE`, `make DIR FILES BYTES`, `sum DIR`. Each prints how many bytes it moved.
+//! `write FILE BYTES`, `read FILE`, `make DIR FILES BYTES`, `sum DIR FILES`, `list DIR`. Each prints how many bytes it moved, or
+//! how many names it found.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File};
@@ -16,8 +17,11 @@ fn main() -> Result<()> {
         ["write", file, bytes] => write(file, number(bytes)?)?,
         ["read", file] => read(file)?,
         ["make", dir, files, bytes] => make(dir, number(files)?, number(bytes)?)?,
-        ["sum", dir] => sum(dir)?,
-        _ => return Err(Error::other("write FILE BYTES | read FILE | make DIR FILES BYTES | sum DIR")),
+        ["sum", dir, files] => sum(dir, number(files)?)?,
+        ["list", dir] => fs::read_dir(dir)?.count() as u64,
+        _ => {
+            return Err(Error::other("write FILE BYTES | read FILE | make DIR FILES BYTES | sum DIR FILES | list DIR"));
+        }
     };
     println!("{moved}");
     Ok(())
@@ -71,10 +75,11 @@ fn make(dir: &str, files: u64, bytes: u64) -> Result<u64> {
     Ok(files * count as u64)
 }
 
-fn sum(dir: &str) -> Result<u64> {
+/// Reads the files that `make` made.
+fn sum(dir: &str, files: u64) -> Result<u64> {
     let mut all = 0;
-    for item in fs::read_dir(dir)? {
-        all += fs::read(item?.path())?.len() as u64;
+    for index in 0..files {
+        all += fs::read(format!("{dir}/{index}"))?.len() as u64;
     }
     Ok(all)
 }

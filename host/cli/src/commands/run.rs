@@ -36,7 +36,7 @@ fn try_run(arguments: &Run, json: bool) -> Result<ExitCode, ClientError> {
         output::error(&module::unknown(&arguments.module.to_string_lossy()).to_string());
         return Ok(ExitCode::from(output::UNKNOWN_MODULE));
     };
-    let engine = engine()?;
+    let engine = engine_with(|config| arguments.limits.apply_to_engine(config))?;
     let mut bytes =
         || book.bytes(&choice.hash).map_err(std::io::Error::other)?.ok_or_else(|| ErrorKind::NotFound.into());
     let (loaded, _) = engine.load(&choice.hash, &mut bytes).map_err(|error| ClientError::Refused(error.to_string()))?;
@@ -62,13 +62,14 @@ fn try_run(arguments: &Run, json: bool) -> Result<ExitCode, ClientError> {
         let bars = Arc::clone(&bars);
         Arc::new(move |done, total| bars.step("running", done, total)) as _
     };
-    let request = RunRequest {
+    let mut request = RunRequest {
         steps: vec![step],
         modules,
         command: command_line(arguments),
         progress: Some(progress),
         ..RunRequest::default()
     };
+    arguments.limits.apply(&mut request);
     bars.step("running", 0, 0);
     let report = copy.run(&engine, request);
     bars.clear();
@@ -105,10 +106,15 @@ fn finish(report: &RunReport) -> ExitCode {
 
 /// The engine with the user's cache of compiled modules.
 pub(super) fn engine() -> Result<Engine, ClientError> {
+    engine_with(|_| ())
+}
+
+fn engine_with(adjust: impl FnOnce(&mut EngineConfig)) -> Result<Engine, ClientError> {
     let program = std::env::current_exe().map_err(ClientError::io("finding this program"))?;
     let mut config = EngineConfig::new(Compiler::Child { program, arguments: vec!["__compile".into()] });
     let user = UserCache::of_user(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"));
     config.cache = user.map(|user| user.compiled());
+    adjust(&mut config);
     Engine::new(config).map_err(|error| ClientError::Refused(error.to_string()))
 }
 

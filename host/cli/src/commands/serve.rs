@@ -6,7 +6,6 @@ use opship_engine::Compiler;
 use opship_server::{Server, ServerConfig, ServerError};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) fn serve(arguments: Serve, json: bool) -> ExitCode {
@@ -32,7 +31,7 @@ async fn run(arguments: Serve, json: bool) -> Result<(), ServerError> {
     let mut config = ServerConfig::new(data.clone(), arguments.listen, compiler);
     config.replay = !arguments.no_replay;
     config.insecure = arguments.insecure;
-    config.deadline = Duration::from_secs(arguments.replay_limit);
+    arguments.limits.apply(&mut config);
     config.workers = arguments.workers.unwrap_or(config.workers).max(1);
     config.standard_modules =
         standard::MODULES.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();

@@ -1,6 +1,8 @@
 //! What the tests of this crate share.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its own part")]
 
+pub mod targets;
+
 use opship_engine::{Compiler, Engine, EngineConfig, LoadedFrom, LoadedModule, ModuleError};
 use opship_record::Hash;
 use std::io;

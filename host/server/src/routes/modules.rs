@@ -4,6 +4,7 @@ use crate::auth::{Reader, Writer};
 use crate::body::{hash, json, read_json};
 use crate::contents::read_all;
 use crate::json;
+use crate::modules::limits;
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
 use axum::body::Body;
@@ -78,12 +79,13 @@ fn checked(state: &Shared, scope: &Scope, name: String, manifest: &Manifest) -> 
     let Some(content) = state.store.module_content(scope, &hash)? else {
         return Err(Problem::not_found("blob", &manifest.hash));
     };
-    let limit = state.module_limits.module_bytes;
+    let limits = limits(state, scope, &hash)?;
+    let limit = limits.module_bytes;
     if content.length() > limit {
         return Err(refused(&ModuleError::TooLarge { what: "size in bytes", actual: content.length(), limit }));
     }
     let bytes = read_all(&content).map_err(|error| Problem::internal(&error))?;
-    state.engine.inspect(&bytes).map_err(|error| refused(&error))?;
+    state.engine.inspect_within(&limits, &bytes).map_err(|error| refused(&error))?;
     if manifest.mounts.len() > MAX_MOUNTS {
         return Err(Problem::malformed(format!("more than {MAX_MOUNTS} mounts; put them in one tree")));
     }

@@ -32,8 +32,9 @@ pub(super) async fn ready(State(state): State<Arc<Shared>>) -> Response {
     "ready\n".into_response()
 }
 
-/// Versions, profiles, limits.
-pub(super) async fn about(State(state): State<Arc<Shared>>, _: Asking) -> Response {
+/// Versions, profiles, limits: those of whoever asks, where they differ.
+pub(super) async fn about(State(state): State<Arc<Shared>>, Asking(principal): Asking) -> Response {
+    let limits = if principal.is_admin() { state.module_limits } else { state.writer_module_limits };
     let about = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "format": FORMAT_VERSION,
@@ -41,7 +42,7 @@ pub(super) async fn about(State(state): State<Arc<Shared>>, _: Asking) -> Respon
         "limits": {
             "request_bytes": MAX_REQUEST,
             "inline_part_bytes": MAX_INLINE_PART,
-            "module_bytes": state.module_limits.module_bytes,
+            "module_bytes": limits.module_bytes,
         },
         "replay": state.replay,
     });

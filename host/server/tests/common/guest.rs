@@ -19,6 +19,8 @@ pub enum Do<'a> {
     Print(&'a [u8]),
     /// Exits with this code.
     Exit(u32),
+    /// Takes so many pages of memory more.
+    Grow(u32),
     /// Traps.
     Trap,
     /// Never ends.
@@ -53,6 +55,10 @@ pub fn module(name: &str, actions: &[Do<'_>]) -> Vec<u8> {
             }
             Do::Print(bytes) => write_bytes(&mut body, &mut strings, "(i32.const 1)", bytes),
             Do::Exit(code) => writeln!(body, "(call $exit (i32.const {code}))").unwrap(),
+            Do::Grow(pages) => {
+                let grown = format!("(i32.eq (memory.grow (i32.const {pages})) (i32.const -1))");
+                writeln!(body, "(if {grown} (then (call $exit (i32.const 99))))").unwrap();
+            }
             Do::Trap => body.push_str("unreachable\n"),
             Do::Loop => body.push_str("(loop $again (br $again))\n"),
         }

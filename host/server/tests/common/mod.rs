@@ -16,6 +16,7 @@ use opship_record::plan::{PROFILE, Plan, Step};
 use opship_record::record::{Lists, Record};
 use opship_record::{FORMAT_VERSION, Hash, TreePath, codec, observation};
 use opship_server::{Server, ServerConfig};
+use opship_storage::{Role, Store};
 use opship_world::{Budget, Fixtures, MemoryTree, Outcome, Spill, SpillFile, WorldConfig};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -76,6 +77,25 @@ impl TestServer {
         let made = server.post("/v1/workspaces", br#"{"name":"w"}"#.to_vec()).await;
         assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
         server
+    }
+
+    /// As [`TestServer::with`], and a token of `eva`, who may write in `w` and is no administrator.
+    pub async fn with_writer(change: impl FnOnce(&mut ServerConfig)) -> (TestServer, String) {
+        let folder = TestServer::start().await.stop().await;
+        let token = {
+            let store = Store::open(&folder.path().join("data")).unwrap();
+            let admin = std::fs::read_to_string(store.admin_token_file()).unwrap();
+            let admin = store.authenticate(admin.trim()).unwrap().unwrap();
+            let token = store.create_token(&admin, "eva", None).unwrap();
+            store.grant(&store.scope(&admin, "w", Role::Admin).unwrap(), "eva", Some(Role::Write)).unwrap();
+            token
+        };
+        (TestServer::open(folder, change).await, token)
+    }
+
+    /// The same server, asked by whoever has another token.
+    pub async fn by(&self, token: &str, method: Method, path: &str, body: Vec<u8>) -> Reply {
+        self.request(method, path, &[("authorization", &format!("Bearer {token}"))], body).await
     }
 
     /// Starts on a data directory that may have been used before.

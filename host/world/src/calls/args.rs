@@ -33,6 +33,7 @@ impl World {
     /// `clock_time_get` of preview 1. Each call moves virtual time on by [`limits::CLOCK_STEP`].
     pub fn clock_time_get(&mut self, memory: &mut [u8], clock: u32, _precision: u64, out: u32) -> Result<(), Trap> {
         let clock = ClockId::new(clock).ok_or(Errno::Inval)?;
+        self.asked.clock += 1;
         self.clock.pass(limits::CLOCK_STEP);
         Ok(guest::write_u64(memory, out, self.clock.read(clock))?)
     }
@@ -43,6 +44,7 @@ impl World {
             return Err(Errno::Inval.into());
         }
         let range = guest::range(memory, buffer, length)?;
+        self.asked.random += 1;
         self.random.fill(&mut memory[range]);
         Ok(())
     }

@@ -7,6 +7,8 @@ use opship_record::node::Kind;
 
 /// Size of a directory entry without its name.
 const ENTRY: usize = 24;
+/// What an item of a listing takes of the host's memory besides its name, about.
+const ITEM: usize = 48;
 
 impl World {
     /// `fd_readdir` of preview 1: `.` and `..`, then the names in byte order. A listing is taken when it is read from its
@@ -28,8 +30,13 @@ impl World {
         };
         if cookie == 0 || !is_listed {
             let listing = self.listing(id)?;
+            let bytes = listing.iter().map(|(name, _, _)| (ITEM + name.len()) as u64).sum();
             if let Handle::Directory(directory) = &mut self.descriptors.get_mut(fd)?.handle {
                 directory.listing = Some(listing);
+                let before = std::mem::replace(&mut directory.listing_bytes, bytes);
+                self.tree.store.let_go(before);
+                self.tree.store.hold(bytes);
+                self.tree.store.check_held()?;
             }
         }
         let listing = self.descriptors.directory(fd)?.listing.as_deref().unwrap_or_default();

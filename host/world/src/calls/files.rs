@@ -45,7 +45,8 @@ impl World {
         let mut total = 0;
         for buffer in buffers {
             let wanted = buffer.len();
-            let Some(at) = offset.checked_add(total as u64) else { break };
+            let at = offset.saturating_add(total as u64);
+            end_of(at, wanted)?;
             let count = self.read_file(id, at, &mut memory[buffer])?;
             total += count;
             if count < wanted {
@@ -76,6 +77,7 @@ impl World {
         let (position, count) = match &mut descriptors.get_mut(fd)?.handle {
             Handle::File(open) => {
                 let Some(file) = tree.inode(open.inode).file() else { return Err(Errno::Badf.into()) };
+                end_of(open.position, buffer.len())?;
                 let count = read_on(file, open, buffer)?;
                 (&mut open.position, count)
             }
@@ -190,7 +192,7 @@ impl World {
         if data.is_empty() {
             return Ok(());
         }
-        check_length(offset.saturating_add(data.len() as u64))?;
+        check_length(end_of(offset, data.len())?)?;
         self.tree.own(id, u64::MAX)?;
         let now = self.clock.file_time();
         let tree = &mut self.tree;
@@ -224,9 +226,14 @@ impl World {
 
     /// `fd_filestat_set_size` of preview 1.
     pub fn fd_filestat_set_size(&mut self, _memory: &mut [u8], fd: u32, size: u64) -> Result<(), Trap> {
-        self.writable(fd)?;
-        let id = self.descriptors.file_mut(fd)?.inode;
-        check_length(size)?;
+        let descriptor = self.descriptors.get(fd)?;
+        let Handle::File(file) = &descriptor.handle else { return Err(Errno::Badf.into()) };
+        // Not EBADF, as for writing: so ftruncate does on Linux.
+        if !descriptor.write {
+            return Err(Errno::Inval.into());
+        }
+        let id = file.inode;
+        check_length(end_of(size, 0)?)?;
         if size != self.tree.inode(id).length() {
             self.tree.own(id, size)?;
             self.resize(id, size)?;
@@ -284,6 +291,12 @@ impl World {
     pub fn fd_datasync(&mut self, memory: &mut [u8], fd: u32) -> Result<(), Trap> {
         self.fd_sync(memory, fd)
     }
+}
+
+/// Where so many bytes from `offset` end. No file has offsets beyond 2^63 - 1.
+fn end_of(offset: u64, length: usize) -> Result<u64, Errno> {
+    let end = offset.checked_add(length as u64).filter(|end| i64::try_from(*end).is_ok());
+    end.ok_or(Errno::Inval)
 }
 
 /// Reads at a file's position: large reads go straight into the guest's memory, small ones of a source through a buffer.

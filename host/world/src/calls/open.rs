@@ -119,7 +119,7 @@ impl World {
         if wish.write || wish.has(flags::O_CREAT) || wish.has(flags::O_TRUNC) {
             return Err(Errno::Isdir.into());
         }
-        let directory = OpenDirectory { inode, preopen: None, is_current: false, listing: None };
+        let directory = OpenDirectory { inode, preopen: None, is_current: false, listing: None, listing_bytes: 0 };
         self.open(Handle::Directory(directory), wish.fdflags, true, false)
     }
 

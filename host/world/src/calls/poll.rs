@@ -39,6 +39,7 @@ impl World {
             all.push(self.subscription(memory, subscriptions + index * SUBSCRIPTION)?);
         }
         let first = all.iter().map(|s| s.wait.unwrap_or(0)).min().unwrap_or(0);
+        self.asked.poll += 1;
         self.clock.pass(first);
         let due: Vec<u8> = all.iter().filter(|s| s.wait.unwrap_or(0) <= first).flat_map(event).collect();
         guest::write(memory, events, &due)?;

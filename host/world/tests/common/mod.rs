@@ -1,15 +1,20 @@
 //! A guest without a module: its calls are made by the test, through a memory as a module has one.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code, unreachable_pub)]
 
+pub mod calls;
+pub mod model;
+pub mod targets;
+pub mod trees;
+
 use opship_record::effect::Change;
 use opship_record::observation::Observation;
-use opship_record::plan::{PROFILE, Plan, Step};
+pub use opship_record::plan::Step;
+use opship_record::plan::{PROFILE, Plan};
 use opship_record::{FORMAT_VERSION, Hash, TreePath};
-use opship_world::{
-    Budget, Errno, Fixtures, MemoryTree, Outcome, Spill, SpillFile, Trap, TreeSource, World, WorldConfig,
-};
+pub use opship_world::Budget;
+use opship_world::{Errno, Fixtures, MemoryTree, Outcome, Spill, SpillFile, Trap, TreeSource, World, WorldConfig};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+pub use std::sync::Arc;
 
 pub const START: u64 = 1_700_000_000_000_000_000;
 pub const ROOT: u32 = 3;
@@ -69,7 +74,8 @@ pub struct Stat {
 
 pub type Outcome1<T> = Result<T, Errno>;
 
-fn errno(result: Result<(), Trap>) -> Outcome1<()> {
+/// What a call gave the guest.
+pub fn errno(result: Result<(), Trap>) -> Outcome1<()> {
     match result {
         Ok(()) => Ok(()),
         Err(Trap::Errno(errno)) => Err(errno),
@@ -77,11 +83,11 @@ fn errno(result: Result<(), Trap>) -> Outcome1<()> {
     }
 }
 
-const PATH: u32 = 0x1000;
-const PATH2: u32 = 0x3000;
-const OUT: u32 = 0x100;
-const IOVS: u32 = 0x200;
-const DATA: u32 = 0x1_0000;
+pub const PATH: u32 = 0x1000;
+pub const PATH2: u32 = 0x3000;
+pub const OUT: u32 = 0x100;
+pub const IOVS: u32 = 0x200;
+pub const DATA: u32 = 0x1_0000;
 
 impl Guest {
     pub fn new(source: impl TreeSource + 'static) -> Guest {
@@ -146,7 +152,7 @@ impl Guest {
         Ok(self.data())
     }
 
-    fn iov(&mut self, count: u32) {
+    pub fn iov(&mut self, count: u32) {
         self.put(IOVS, &DATA.to_le_bytes());
         self.put(IOVS + 4, &count.to_le_bytes());
     }

@@ -115,7 +115,7 @@ fn run(shipper: &mut Shipper, request: impl Fn(&mut Shipper, usize, usize) -> Re
 }
 
 /// A workspace that holds module and inputs.
-fn workspace(server: &Server, name: &str, module: &Module, inputs: &[Vec<u8>]) -> Result<Shipper> {
+pub(super) fn workspace(server: &Server, name: &str, module: &Module, inputs: &[Vec<u8>]) -> Result<Shipper> {
     let mut shipper = Shipper::new(server, server.address, name)?;
     shipper.upload(module)?;
     let names: Vec<String> = (0..inputs.len()).map(input).collect();
@@ -124,7 +124,7 @@ fn workspace(server: &Server, name: &str, module: &Module, inputs: &[Vec<u8>]) -
     Ok(shipper)
 }
 
-fn input(number: usize) -> String {
+pub(super) fn input(number: usize) -> String {
     format!("in/{number:06}")
 }
 
@@ -132,7 +132,7 @@ fn output(number: usize) -> String {
     format!("out/{number:06}")
 }
 
-fn write_sorted(
+pub(super) fn write_sorted(
     recorder: &Recorder,
     sort: &Module,
     number: usize,

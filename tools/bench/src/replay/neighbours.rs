@@ -1,0 +1,93 @@
+//! Neighbours: small operations alone, and beside four hostile ones that the same server replays.
+
+use super::small;
+use crate::error::Result;
+use crate::place::{Place, Server};
+use crate::recorder::{Call, Module, Recorder, plan};
+use crate::report::{Cell, Goal, Report, Table};
+use crate::shipper::Shipper;
+use crate::stats::Times;
+use crate::text;
+use opship_record::record::{Lists, Record, StepStreams};
+use opship_world::MemoryTree;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Operations that are measured, alone and beside the others each.
+const MEASURED: usize = 1000;
+/// Operations that go before, each time.
+const WARM: usize = 50;
+const ALL: usize = 2 * (WARM + MEASURED);
+/// What the hostile ones do; each is sent again when a limit has ended it.
+const HOSTILE: [&str; 4] = ["loop", "grow", "files", "output"];
+/// Limits of this server: each hostile run ends within the time that its request waits, and the disk is not filled.
+const LIMITS: [&str; 6] = ["--replay-limit", "10", "--replay-output", "1024", "--replay-files-memory", "512"];
+
+/// Measures and adds table and goal.
+pub(super) fn measure(place: &Place, files: &[(String, Vec<u8>)], report: &mut Report) -> Result<()> {
+    let server = place.serve_with("neighbours", &LIMITS)?;
+    let inputs = text::pieces(files, ALL);
+    let mut recorder = Recorder::new(place, place.path("cache-neighbours"))?;
+    let (sort, hostile) = (Module::guest(place, "sort")?, Module::guest(place, "hostile")?);
+    recorder.load(&sort)?;
+    let empty = MemoryTree::new().directory("out");
+    let tree = inputs.iter().enumerate().fold(empty, |tree, (i, bytes)| tree.file(&small::input(i), bytes));
+    let tree = Arc::new(tree);
+    let record = |number| Ok(small::write_sorted(&recorder, &sort, number, &tree)?.0);
+    let records = (0..ALL).map(record).collect::<Result<Vec<_>>>()?;
+    let mut shipper = small::workspace(&server, "small", &sort, &inputs)?;
+
+    let (first, second) = records.split_at(ALL / 2);
+    let alone = singles(&mut shipper, first)?;
+    let stop = AtomicBool::new(false);
+    let beside = std::thread::scope(|scope| {
+        for command in HOSTILE {
+            scope.spawn(|| harm(&server, command, &hostile, &stop));
+        }
+        let beside = singles(&mut shipper, second);
+        stop.store(true, Ordering::Relaxed);
+        beside
+    })?;
+    add(report, &alone, &beside);
+    Ok(())
+}
+
+/// Ships operations one after the other, and measures all but the first.
+fn singles(shipper: &mut Shipper, records: &[Record]) -> Result<Times> {
+    let mut times = Vec::with_capacity(records.len());
+    for record in records {
+        let request = shipper.operations(std::slice::from_ref(record));
+        times.push(shipper.send(request)?.0);
+    }
+    Ok(Times::new(times.split_off(WARM)))
+}
+
+/// Has the server replay a hostile run again and again.
+fn harm(server: &Server, command: &str, module: &Module, stop: &AtomicBool) -> Result<()> {
+    let mut shipper = Shipper::new(server, server.address, command)?;
+    shipper.upload(module)?;
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        number += 1;
+        let plan = plan(module, Call { arguments: &["hostile", command], stdout: None, number })?;
+        let lists = Lists { streams: vec![StepStreams::default()], exits: vec![0], ..Lists::default() };
+        let request = shipper.claim(Record::new(plan, &lists));
+        shipper.send(request)?;
+    }
+    Ok(())
+}
+
+fn add(report: &mut Report, alone: &Times, beside: &Times) {
+    let columns = ["1 KiB, sort writes a file", "p50 ms", "p95 ms", "p99 ms"];
+    let mut table = Table::new("Neighbours: one small operation after the other, beside hostile ones", &columns);
+    let row = |times: &Times| [50, 95, 99].map(|percent| Cell::fine(times.percentile(percent)));
+    table.row("alone", row(alone));
+    table.row("beside four hostile ones", row(beside));
+    let ratio = beside.percentile(99) / alone.percentile(99);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    table.note(format!("Hostile: {}; each is sent again when it ends.", HOSTILE.join(", ")));
+    table.note(format!("{cores} workers, one a core; after 20 ms a replay leaves its place and runs on at nice 19."));
+    report.table(table);
+    let what = "p99 of a small operation beside four hostile ones, times that alone";
+    report.goal(Goal { what, figure: ratio, goal: 3.0, more_is_better: false });
+}
