@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on stops here")]
 
 pub mod conformance;
+pub mod corpus;
 mod disk;
 mod guests;
 mod http;
@@ -135,9 +136,11 @@ pub fn verdicts(place: &Place, directory: &Path) -> Vec<String> {
     entries.iter().map(|entry| entry["verdict"].as_str().unwrap_or("pending").to_owned()).collect()
 }
 
-/// Cargo's target folder, which this test was built in.
+/// Cargo's target folder, which this program was built in.
 pub fn target_folder() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    // <target>/<profile>/deps/<test>
-    test.ancestors().nth(3).unwrap().to_owned()
+    let program = std::env::current_exe().unwrap();
+    // <target>/<profile>/<program>, and <target>/<profile>/deps/<test>
+    let folder = program.parent().unwrap();
+    let profile = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder };
+    profile.parent().unwrap().to_owned()
 }

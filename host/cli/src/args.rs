@@ -197,6 +197,8 @@ pub(crate) enum Module {
         /// The name
         name: String,
     },
+    /// Tell what a module's output depends on and what it costs, by running it in worlds that differ in one thing each
+    Check(ModuleCheck),
     /// Remove a module's name; entries that used it stay
     Remove {
         /// The name
@@ -205,4 +207,25 @@ pub(crate) enum Module {
         #[arg(long)]
         dry_run: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ModuleCheck {
+    /// A registered module's name, or a .wasm file (a WASI preview 1 command)
+    pub(crate) module: OsString,
+    /// Give the module an environment variable; it sees no other but LANG and TZ
+    #[arg(long = "env", value_name = "K=V")]
+    pub(crate) environment: Vec<OsString>,
+    /// Read standard input from a file ('-': this command's own)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stdin: Option<OsString>,
+    /// Run on a folder, which is only read [default: the working copy; an empty tree outside of one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tree: Option<PathBuf>,
+    /// Longest time that one run may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) time_limit: u64,
+    /// Arguments for the module, after '--'
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) arguments: Vec<OsString>,
 }

@@ -12,7 +12,9 @@ mod check;
 mod conflict;
 mod db;
 mod error;
+pub mod examine;
 mod exchange;
+mod folder;
 mod fs;
 mod identity;
 mod layout;
@@ -40,6 +42,7 @@ mod values;
 mod working_copy;
 
 pub use error::ClientError;
+pub use folder::FolderTree;
 pub use layout::{Config, UserCache, find_root};
 pub use log::{Deferred, EntryState, LogEntry, Origin, Traffic};
 pub use mounts::{MountStore, MountTree};

@@ -68,6 +68,21 @@ impl StepRequest {
             mounts: Vec::new(),
         }
     }
+
+    /// The step as a plan has it, with empty standard input.
+    pub(crate) fn without_stdin(&self) -> Step {
+        let mut step = Step::new(self.module, self.arguments.iter().cloned());
+        let environment: Vec<(ByteVec, ByteVec)> =
+            self.environment.iter().map(|(k, v)| (k.clone().into(), v.clone().into())).collect();
+        step.environment = (!environment.is_empty()).then_some(environment);
+        step.directory = (!self.directory.is_root()).then(|| self.directory.clone());
+        step.stdout = self.stdout.clone();
+        let mut mounts: Vec<Mount> =
+            self.mounts.iter().map(|(path, tree, _)| Mount { path: path.clone(), tree: *tree }).collect();
+        mounts.sort_by(|a, b| a.path.cmp(&b.path));
+        step.mounts = (!mounts.is_empty()).then_some(mounts);
+        step
+    }
 }
 
 /// Standard input of a step.
@@ -148,17 +163,8 @@ pub(crate) fn prepare(request: &RunRequest, staging: &Staging) -> Result<Prepare
 
 impl Prepared {
     fn step(&mut self, request: &StepRequest, staging: &Staging) -> Result<Step, ClientError> {
-        let mut step = Step::new(request.module, request.arguments.iter().cloned());
-        let environment: Vec<(ByteVec, ByteVec)> =
-            request.environment.iter().map(|(k, v)| (k.clone().into(), v.clone().into())).collect();
-        step.environment = (!environment.is_empty()).then_some(environment);
-        step.directory = (!request.directory.is_root()).then(|| request.directory.clone());
-        step.stdout = request.stdout.clone();
+        let mut step = request.without_stdin();
         step.stdin = self.stdin(&request.stdin, staging)?;
-        let mut mounts: Vec<Mount> =
-            request.mounts.iter().map(|(path, tree, _)| Mount { path: path.clone(), tree: *tree }).collect();
-        mounts.sort_by(|a, b| a.path.cmp(&b.path));
-        step.mounts = (!mounts.is_empty()).then_some(mounts);
         self.mounts.extend(request.mounts.iter().map(|(_, tree, source)| (*tree, source.clone())));
         Ok(step)
     }
@@ -177,7 +183,7 @@ impl Prepared {
             StdinRequest::File(from) => {
                 let (mut file, path) = staging.new_file().map_err(ClientError::io(failed))?;
                 // From where it stands, and it may be a pipe.
-                let (length, hash) = stream_hashed(from, &mut file).map_err(ClientError::io(failed))?;
+                let (length, hash) = stream_hashed(&mut &*from, &mut file).map_err(ClientError::io(failed))?;
                 Some(self.blob(file, path, length, hash))
             }
         })

@@ -21,7 +21,7 @@ use opship_record::entry::Body;
 use opship_record::node::DEFAULT_FILE_MODE;
 use opship_record::record::{Lists, Record};
 use opship_record::{Hash, TreePath};
-use opship_world::{Fixtures, Outcome, Produced, SourceNode, WorldConfig};
+use opship_world::{Fixtures, Outcome, Produced, SourceNode, TreeSource, WorldConfig};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -72,6 +72,16 @@ impl RunReport {
 }
 
 impl WorkingCopy {
+    /// The tree as a run would see it, to look at. Contents that the server does not hold are copied, so that they stay
+    /// as they are; the copies go with the tree.
+    ///
+    /// # Errors
+    /// [`ClientError`] from the disk.
+    pub fn tree(&self) -> Result<Arc<dyn TreeSource>, ClientError> {
+        let staging = Arc::new(Staging::new(&self.shared)?);
+        Ok(Arc::new(WorkingTree::new(&self.shared, staging, OwnOutputs::of_process())))
+    }
+
     /// Runs an operation on the working copy and applies it. If files that it depends on change under it, it is run
     /// again, three times at most.
     ///

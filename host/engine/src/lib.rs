@@ -11,7 +11,7 @@
 //! | setting | value |
 //! | --- | --- |
 //! | NaN bits | canonical (Cranelift's pass) |
-//! | relaxed SIMD | its deterministic form |
+//! | relaxed SIMD | its deterministic form; refused by an x86-64 processor without FMA |
 //! | threads, shared memory | refused |
 //! | SIMD, bulk memory, multi-value, reference types, sign extension, tail calls, exceptions, extended constants | on |
 //! | GC types, typed function references, memory64, multi-memory, custom page sizes, wide arithmetic | refused |

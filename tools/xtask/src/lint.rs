@@ -1,13 +1,11 @@
 //! `cargo xtask lint`: formatting, clippy and dependencies, in both workspaces.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::process::Command;
 
-use crate::context::{Context, announce};
+use crate::context::Context;
 use crate::error::Result;
 use crate::test::FAIL_POINTS;
-use crate::{guests, process, setup};
+use crate::{guests, process, setup, tools};
 
 /// Checks the licences, bans and sources of dependencies (`deny.toml`).
 const CARGO_DENY: &str = "0.20.2";
@@ -36,7 +34,7 @@ fn clippy(mut cargo: Command, more: &[&str]) -> Result<()> {
 }
 
 fn dependencies(context: &Context) -> Result<()> {
-    let program = cargo_deny(context)?;
+    let program = tools::cargo_tool(context, "cargo-deny", CARGO_DENY)?;
     for folder in [context.root.clone(), context.guest_ops()] {
         let mut command = process::clean(&program);
         command.current_dir(&context.root);
@@ -47,29 +45,4 @@ fn dependencies(context: &Context) -> Result<()> {
         process::run(command.args(["licenses", "bans", "sources"]))?;
     }
     Ok(())
-}
-
-/// The machine's cargo-deny, or one of our own in the target directory. Built without
-/// optimisation, which is faster for one use.
-fn cargo_deny(context: &Context) -> Result<PathBuf> {
-    if let Some(found) = process::find("cargo-deny") {
-        return Ok(found);
-    }
-    let tools = context.target.join("tools");
-    let program = tools.join("bin/cargo-deny");
-    let versions = tools.join(".crates.toml");
-    let wanted = format!("cargo-deny {CARGO_DENY} ");
-    if program.is_file() && std::fs::read_to_string(versions).is_ok_and(|text| text.contains(&wanted)) {
-        return Ok(program);
-    }
-    announce("building cargo-deny");
-    let mut cargo = context.cargo();
-    cargo.args(["install", "--quiet", "--locked", "--debug", "--version"]);
-    cargo.args([CARGO_DENY, "cargo-deny", "--root"]).arg(&tools);
-    let build: OsString = tools.join("build").into();
-    cargo.env("CARGO_TARGET_DIR", build);
-    cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
-    cargo.env("CARGO_INCREMENTAL", "0");
-    process::run(&mut cargo)?;
-    Ok(program)
 }

@@ -10,6 +10,7 @@ mod conformance;
 mod context;
 mod demo;
 mod error;
+mod fuzz;
 mod guests;
 mod languages;
 mod lint;
@@ -19,6 +20,7 @@ mod reference;
 mod setup;
 mod signature;
 mod test;
+mod tools;
 mod venv;
 mod wasi;
 
@@ -63,6 +65,14 @@ enum Command {
     },
     /// Set up, build, and show the main job on real input
     Demo,
+    /// Run a fuzz target for a time from the inputs kept for it, and keep what it finds
+    Fuzz {
+        /// Which target, such as `world_calls`
+        target: String,
+        /// For how many seconds
+        #[arg(default_value_t = 600)]
+        seconds: u64,
+    },
     /// Set up, then run one benchmark in release mode
     Bench {
         /// Which benchmark, such as `replay`
@@ -93,6 +103,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Lint => lint::run(&context),
         Command::Conformance { dir } => conformance::run(&context, &dir),
         Command::Demo => demo::run(&context),
+        Command::Fuzz { target, seconds } => fuzz::run(&context, &target, seconds),
         Command::Bench { name, args } => bench::run(&context, &name, &args),
     }
 }

@@ -1,15 +1,17 @@
 //! The commands, one file each.
 
 mod entries;
+mod examination;
 mod inspect;
 mod module;
+mod module_check;
 mod run;
 mod serve;
 mod setup;
 mod status;
 mod sync;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, Module};
 use crate::{output, standard};
 use clap::CommandFactory;
 use opship_client::modules::ModuleBook;
@@ -31,6 +33,7 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Log(arguments) => inspect::log(&arguments, json),
         Command::Show(arguments) => inspect::show(&arguments, json),
         Command::Why(arguments) => inspect::why(&arguments, json),
+        Command::Module(Module::Check(arguments)) => return module_check::check(&arguments, json),
         Command::Module(arguments) => module::module(arguments, json),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -17,6 +17,8 @@ pub(super) fn module(command: Module, json: bool) -> Result<(), ClientError> {
     let copy = here()?;
     let mut book = book(&copy)?;
     match command {
+        // Needs no working copy, so it is dispatched on its own.
+        Module::Check(_) => Ok(()),
         Module::Add { file, name, mounts, argv0 } => add(&copy, &mut book, &file, name, &mounts, argv0, json),
         Module::List => list(&copy, &mut book, json),
         Module::Show { name } => show(&copy, &book, &name, json),

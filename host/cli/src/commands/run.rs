@@ -8,7 +8,8 @@ use opship_client::modules::{ModuleBook, ModuleChoice};
 use opship_client::sync::{Progress, api_for};
 use opship_client::{ClientError, RunReport, RunRequest, StdinRequest, StepRequest, UserCache, WorkingCopy};
 use opship_engine::{Compiler, Engine, EngineConfig};
-use opship_record::TreePath;
+use opship_record::{Hash, TreePath};
+use opship_world::TreeSource;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -40,7 +41,6 @@ fn try_run(arguments: &Run, json: bool) -> Result<ExitCode, ClientError> {
     let mut bytes =
         || book.bytes(&choice.hash).map_err(std::io::Error::other)?.ok_or_else(|| ErrorKind::NotFound.into());
     let (loaded, _) = engine.load(&choice.hash, &mut bytes).map_err(|error| ClientError::Refused(error.to_string()))?;
-    let store = book.mounts();
     let step = StepRequest {
         module: choice.hash,
         name: choice.name.clone(),
@@ -49,11 +49,7 @@ fn try_run(arguments: &Run, json: bool) -> Result<ExitCode, ClientError> {
         directory: current_directory(&copy)?,
         stdin: stdin(&copy, arguments.stdin.as_deref())?,
         stdout: arguments.output.as_deref().map(|path| inspect::inside(&copy, Path::new(path))).transpose()?,
-        mounts: choice
-            .mounts
-            .iter()
-            .map(|(path, tree)| (path.clone(), *tree, Arc::new(store.tree(*tree)) as _))
-            .collect(),
+        mounts: mounts(&book, &choice),
     };
     let modules = BTreeMap::from([(choice.hash, loaded)]);
     hint_at_standard_input(arguments);
@@ -110,21 +106,23 @@ pub(super) fn engine() -> Result<Engine, ClientError> {
 }
 
 fn engine_with(adjust: impl FnOnce(&mut EngineConfig)) -> Result<Engine, ClientError> {
-    let program = std::env::current_exe().map_err(ClientError::io("finding this program"))?;
-    let mut config = EngineConfig::new(Compiler::Child { program, arguments: vec!["__compile".into()] });
+    let mut config = EngineConfig::new(compiler()?);
     let user = UserCache::of_user(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"));
     config.cache = user.map(|user| user.compiled());
     adjust(&mut config);
     Engine::new(config).map_err(|error| ClientError::Refused(error.to_string()))
 }
 
+/// Compiles in a process of this program.
+pub(super) fn compiler() -> Result<Compiler, ClientError> {
+    let program = std::env::current_exe().map_err(ClientError::io("finding this program"))?;
+    Ok(Compiler::Child { program, arguments: vec!["__compile".into()] })
+}
+
 /// The module of the command line: a file if it looks like one, else a name.
 fn choose(copy: &WorkingCopy, book: &ModuleBook, module: &OsStr) -> Result<Option<ModuleChoice>, ClientError> {
     let path = Path::new(module);
-    let is_name = module
-        .to_str()
-        .is_some_and(|name| !name.ends_with(".wasm") && (!name.contains('/') || name.starts_with("std/")));
-    if is_name {
+    if is_name(module) {
         return choose_named(copy, book, &module.to_string_lossy());
     }
     let bytes = match std::fs::read(path) {
@@ -135,6 +133,11 @@ fn choose(copy: &WorkingCopy, book: &ModuleBook, module: &OsStr) -> Result<Optio
     let name = path.file_stem().unwrap_or(module).to_string_lossy().into_owned();
     let hash = book.keep(&bytes)?;
     Ok(Some(ModuleChoice { argv0: name.clone(), name, hash, mounts: Vec::new() }))
+}
+
+/// Does the command line mean a name, not a file?
+pub(super) fn is_name(module: &OsStr) -> bool {
+    module.to_str().is_some_and(|name| !name.ends_with(".wasm") && (!name.contains('/') || name.starts_with("std/")))
 }
 
 /// A module by name: as pinned here, else as the server knows it, else as this build carries it.
@@ -172,14 +175,22 @@ pub(super) fn choose_named(
     }
 }
 
+type Mounts = Vec<(TreePath, Hash, Arc<dyn TreeSource>)>;
+
+/// The read-only trees of a module.
+pub(super) fn mounts(book: &ModuleBook, choice: &ModuleChoice) -> Mounts {
+    let store = book.mounts();
+    choice.mounts.iter().map(|(path, tree)| (path.clone(), *tree, Arc::new(store.tree(*tree)) as _)).collect()
+}
+
 fn argument_list(arguments: &Run, choice: &ModuleChoice) -> Vec<Vec<u8>> {
     let first = arguments.argv0.clone().unwrap_or_else(|| OsString::from(&choice.argv0));
     std::iter::once(first).chain(arguments.arguments.iter().cloned()).map(OsString::into_vec).collect()
 }
 
-type Variable = (Vec<u8>, Vec<u8>);
+pub(super) type Variable = (Vec<u8>, Vec<u8>);
 
-fn environment(variables: &[OsString]) -> Result<Vec<Variable>, ClientError> {
+pub(super) fn environment(variables: &[OsString]) -> Result<Vec<Variable>, ClientError> {
     let parse = |variable: &OsString| {
         let bytes = variable.as_bytes();
         let at = bytes.iter().position(|b| *b == b'=').filter(|at| *at > 0);
@@ -191,12 +202,12 @@ fn environment(variables: &[OsString]) -> Result<Vec<Variable>, ClientError> {
 }
 
 /// The current directory as the module sees it.
-fn current_directory(copy: &WorkingCopy) -> Result<TreePath, ClientError> {
+pub(super) fn current_directory(copy: &WorkingCopy) -> Result<TreePath, ClientError> {
     let directory = std::env::current_dir().map_err(ClientError::io("finding the current folder"))?;
     inspect::inside(copy, &directory)
 }
 
-fn stdin(copy: &WorkingCopy, file: Option<&OsStr>) -> Result<StdinRequest, ClientError> {
+pub(super) fn stdin(copy: &WorkingCopy, file: Option<&OsStr>) -> Result<StdinRequest, ClientError> {
     match file {
         None => Ok(StdinRequest::Empty),
         Some(file) if file == "-" => {

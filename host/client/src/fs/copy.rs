@@ -37,7 +37,7 @@ pub(crate) fn copy_hashed(from: &File, to: &mut File, limit: u64) -> io::Result<
 }
 
 /// Copies what is left of `from`, which may be a pipe, to the end of `to` and hashes it.
-pub(crate) fn stream_hashed(mut from: &File, to: &mut File) -> io::Result<(u64, Hash)> {
+pub(crate) fn stream_hashed(from: &mut dyn Read, to: &mut File) -> io::Result<(u64, Hash)> {
     let (mut hasher, mut length, mut buffer) = (Hasher::new(), 0, vec![0; 256 << 10]);
     loop {
         match from.read(&mut buffer) {

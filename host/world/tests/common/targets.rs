@@ -5,6 +5,7 @@ use super::model::{Model, Op};
 use super::trees::{check_outcome, differing};
 use super::*;
 use opship_record::plan::{Mount, Stdin};
+use opship_record::record::Lists;
 use opship_world::Fault;
 
 /// Any calls with any arguments on any memory: never a panic, nothing written but what the call says, and a second world
@@ -57,6 +58,41 @@ pub fn follow_model(before: &[Op], run: &[Op]) {
         let _ = op.on_guest(&mut again);
     }
     assert_eq!(again.finish().lists, outcome.lists, "a second run gives the same lists");
+}
+
+/// Whatever happens to the tree meanwhile, a run that sees the same and meets the same states before goes the same way. The
+/// first two bytes say how many calls make the source and how many change it.
+pub fn world_observed(data: &[u8]) {
+    let [first, second, calls @ ..] = data else { return };
+    let ops: Vec<Op> = calls.chunks_exact(Op::BYTES).map(|bytes| Op::from_bytes(bytes.try_into().unwrap())).collect();
+    let (before, rest) = ops.split_at(usize::from(*first).min(ops.len()));
+    let (meanwhile, run) = rest.split_at(usize::from(second % 4).min(rest.len()));
+    check_disturbance(before, meanwhile, run);
+}
+
+/// Makes a tree by `before` and another from it by `meanwhile`, runs `run` on both, and checks that whatever is different
+/// for the guest is different in what is recorded of the tree before.
+pub fn check_disturbance(before: &[Op], meanwhile: &[Op], run: &[Op]) {
+    let mut model = Model::new();
+    for op in before {
+        let _ = op.on_model(&mut model);
+    }
+    let (source, mut model) = model.again();
+    for op in meanwhile {
+        let _ = op.on_model(&mut model);
+    }
+    let (changed, _) = model.again();
+    let go = |source: MemoryTree| {
+        let mut guest = Guest::new(source);
+        let given: Vec<_> = run.iter().map(|op| op.on_guest(&mut guest)).collect();
+        (given, guest.finish().lists)
+    };
+    let ((given, lists), (now_given, now)) = (go(source), go(changed));
+    let befores = |lists: &Lists| lists.changes.iter().map(|c| (c.path.clone(), c.before.clone())).collect::<Vec<_>>();
+    if lists.observations == now.observations && befores(&lists) == befores(&now) {
+        assert_eq!(given, now_given, "{run:#?} after {meanwhile:#?}");
+        assert_eq!(lists, now, "{run:#?} after {meanwhile:#?}");
+    }
 }
 
 fn source() -> MemoryTree {

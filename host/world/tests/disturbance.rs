@@ -1,0 +1,448 @@
+//! The observation rules, from both sides: which changes of the tree disturb a run, and that all others do not. A run is
+//! disturbed where on the changed tree it has other observations or meets other states before.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+use common::model::Op;
+use common::targets::check_disturbance;
+use common::*;
+use opship_record::node::Kind;
+use opship_record::record::Lists;
+use opship_record::{TreePath, effect, observation};
+use opship_world::{FileContent, MemoryContent, SourceError, SourceNode, TreeSource};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// A tree of which every detail can be changed.
+#[derive(Clone)]
+struct Tree(BTreeMap<TreePath, (SourceNode, &'static str)>);
+
+impl Tree {
+    fn new() -> Tree {
+        let directory = |tree: Tree, at| tree.with(at, SourceNode::Directory { mode: 0o755 }, "");
+        let tree = ["", "d", "d/sub", "e"].into_iter().fold(Tree(BTreeMap::new()), directory);
+        tree.file("d/f", "text").file("d/g", "other").file("d/sub/h", "deep").file("k", "kept").link("l", "d/f", 5)
+    }
+
+    fn with(mut self, at: &str, node: SourceNode, content: &'static str) -> Tree {
+        self.0.insert(path(at), (node, content));
+        self
+    }
+
+    fn file(self, at: &str, content: &'static str) -> Tree {
+        self.file_with(at, content, 0o600, 7)
+    }
+
+    fn file_with(self, at: &str, content: &'static str, mode: u16, mtime: i64) -> Tree {
+        self.with(at, SourceNode::File { mode, mtime, length: content.len() as u64 }, content)
+    }
+
+    fn directory(self, at: &str, mode: u16) -> Tree {
+        self.with(at, SourceNode::Directory { mode }, "")
+    }
+
+    fn link(self, at: &str, target: &str, mtime: i64) -> Tree {
+        self.with(at, SourceNode::Symlink { mtime, target: target.as_bytes().to_vec() }, "")
+    }
+
+    fn gone(mut self, at: &str) -> Tree {
+        self.0.retain(|path, _| !path.starts_with(&common::path(at)));
+        self
+    }
+}
+
+impl TreeSource for Tree {
+    fn stat(&self, path: &TreePath) -> Result<Option<SourceNode>, SourceError> {
+        Ok(self.0.get(path).map(|(node, _)| node.clone()))
+    }
+
+    fn list(&self, path: &TreePath) -> Result<Vec<(String, Kind)>, SourceError> {
+        let here = self.0.iter().filter(|(other, _)| other.parent().as_ref() == Some(path));
+        let mut names: Vec<_> = here.map(|(at, (node, _))| (at.name().unwrap().to_owned(), node.kind())).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn open(&self, path: &TreePath) -> Result<Arc<dyn FileContent>, SourceError> {
+        Ok(Arc::new(MemoryContent::new(self.0[path].1.as_bytes())))
+    }
+}
+
+/// What may happen to the tree between two runs.
+const CHANGES: [(&str, fn(Tree) -> Tree); 26] = [
+    ("content f", |tree| tree.file("d/f", "TEXT")),
+    ("length f", |tree| tree.file("d/f", "longer text")),
+    ("mtime f", |tree| tree.file_with("d/f", "text", 0o600, 8)),
+    ("mode f", |tree| tree.file_with("d/f", "text", 0o644, 7)),
+    ("no f", |tree| tree.gone("d/f")),
+    ("f a directory", |tree| tree.directory("d/f", 0o755)),
+    ("f a link", |tree| tree.link("d/f", "g", 7)),
+    ("content g", |tree| tree.file("d/g", "OTHER")),
+    ("no g", |tree| tree.gone("d/g")),
+    ("g a directory", |tree| tree.directory("d/g", 0o755)),
+    ("new d/n", |tree| tree.file("d/n", "new")),
+    ("new d/o", |tree| tree.file("d/o", "new")),
+    ("new d/sub/n", |tree| tree.file("d/sub/n", "new")),
+    ("content h", |tree| tree.file("d/sub/h", "DEEP")),
+    ("mode d", |tree| tree.directory("d", 0o700)),
+    ("no d", |tree| tree.gone("d")),
+    ("d a file", |tree| tree.gone("d").file("d", "text")),
+    ("target l", |tree| tree.link("l", "d/g", 5)),
+    ("mtime l", |tree| tree.link("l", "d/f", 6)),
+    ("l a file", |tree| tree.file("l", "text")),
+    ("new e/n", |tree| tree.file("e/n", "new")),
+    ("mode e", |tree| tree.directory("e", 0o700)),
+    ("new x", |tree| tree.directory("x", 0o755)),
+    ("x a file", |tree| tree.file("x", "text")),
+    ("new tmp", |tree| tree.directory("tmp", 0o755)),
+    ("content k", |tree| tree.file("k", "KEPT")),
+];
+
+/// What a guest does, what of the changes changes its observations, and what the states before of its effects. No other
+/// change may do either.
+struct Rule {
+    action: &'static str,
+    run: fn(&mut Guest) -> Seen,
+    seen: &'static [&'static str],
+    before: &'static [&'static str],
+}
+
+/// What the guest got, as text.
+type Seen = String;
+
+fn told(seen: impl Debug) -> Seen {
+    format!("{seen:?}")
+}
+
+const RULES: &[Rule] = &[
+    Rule { action: "nothing", run: |_| told(()), seen: &[], before: &[] },
+    Rule {
+        action: "read a file: its content",
+        run: |guest| told(guest.read_file("d/f")),
+        seen: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "read part of a file: all its content",
+        run: |guest| told(guest.open("d/f", 0, READ).and_then(|fd| guest.read(fd, 1))),
+        seen: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "open a file to read: that it is there, and a file",
+        run: |guest| told(guest.open("d/f", 0, READ)),
+        seen: &["no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "open for writing without truncation: the content",
+        run: |guest| told(guest.open("d/f", 0, WRITE)),
+        seen: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "stat: kind, size, mode, mtime",
+        run: |guest| told(guest.stat("d/f", 0)),
+        seen: &["length f", "mtime f", "mode f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "stat of an open file: the same",
+        run: |guest| told(guest.open("d/f", 0, READ).and_then(|fd| guest.fstat(fd))),
+        seen: &["length f", "mtime f", "mode f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "get the mode: the same",
+        run: |guest| told(guest.mode("d/f")),
+        seen: &["length f", "mtime f", "mode f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "seek to the end: the length",
+        run: |guest| told(guest.open("d/f", 0, READ).and_then(|fd| guest.seek(fd, 0, 2))),
+        seen: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "stat a directory: its mode, nothing of what it holds",
+        run: |guest| told(guest.stat("d", 0)),
+        seen: &["mode d", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "open a directory: that it is there",
+        run: |guest| told(guest.open("d", DIRECTORY, READ)),
+        seen: &["no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "list a directory: names and kinds",
+        run: |guest| told(guest.list("d")),
+        seen: &["no f", "f a directory", "f a link", "no g", "g a directory", "new d/n", "new d/o", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "list the root",
+        run: |guest| told(guest.list(".")),
+        seen: &["no d", "d a file", "l a file", "new x", "x a file", "new tmp"],
+        before: &[],
+    },
+    Rule {
+        action: "read a link: its target",
+        run: |guest| told(guest.readlink("l")),
+        seen: &["target l", "l a file"],
+        before: &[],
+    },
+    Rule {
+        action: "stat a link: its own metadata",
+        run: |guest| told(guest.stat("l", 0)),
+        seen: &["mtime l", "l a file"],
+        before: &[],
+    },
+    Rule {
+        action: "read through a link: target and content",
+        run: |guest| told(guest.read_file("l")),
+        seen: &[
+            "content f",
+            "length f",
+            "no f",
+            "f a directory",
+            "f a link",
+            "no d",
+            "d a file",
+            "target l",
+            "l a file",
+        ],
+        before: &[],
+    },
+    Rule {
+        action: "miss a name: that name",
+        run: |guest| told(guest.stat("d/n", 1)),
+        seen: &["new d/n", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "miss a path: its first missing component",
+        run: |guest| told(guest.stat("x/y/z", 1)),
+        seen: &["new x", "x a file"],
+        before: &[],
+    },
+    Rule {
+        action: "miss a path below a file: that it is none",
+        run: |guest| told(guest.stat("d/f/n", 1)),
+        seen: &["no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &[],
+    },
+    Rule {
+        action: "use the scratch directory: that the tree has none of that name",
+        run: |guest| told(guest.write_file("tmp/t", b"scratch").and_then(|()| guest.read_file("tmp/t"))),
+        seen: &["new tmp"],
+        // It is written into the tree then.
+        before: &["new tmp"],
+    },
+    Rule {
+        action: "replace a file: nothing of it but the state before",
+        run: |guest| told(guest.write_file("d/f", b"new")),
+        seen: &["no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file"],
+    },
+    Rule {
+        action: "write into a file: its content, and the state before",
+        run: |guest| told(guest.open("d/f", 0, WRITE).and_then(|fd| guest.pwrite(fd, b"X", 1))),
+        seen: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file"],
+    },
+    Rule {
+        action: "create a file: that the name is free",
+        run: |guest| told(guest.write_file("d/n", b"new")),
+        seen: &["new d/n", "no d", "d a file"],
+        before: &["new d/n", "no d", "d a file"],
+    },
+    Rule {
+        action: "create a file exclusively: the same",
+        run: |guest| told(guest.open("d/n", CREAT | EXCL, WRITE)),
+        seen: &["new d/n", "no d", "d a file"],
+        before: &["new d/n", "no d", "d a file"],
+    },
+    Rule {
+        action: "make a directory and fill it: that the name is free",
+        run: |guest| told((guest.mkdir("x"), guest.write_file("x/y", b"new"), guest.list("x"))),
+        seen: &["new x", "x a file"],
+        before: &["new x", "x a file"],
+    },
+    Rule {
+        action: "make a link: that the name is free, nothing of its target",
+        run: |guest| told(guest.symlink("d/f", "x")),
+        seen: &["new x", "x a file"],
+        before: &["new x", "x a file"],
+    },
+    Rule {
+        action: "remove a file: that it is there, and the state before",
+        run: |guest| told(guest.unlink("d/f")),
+        seen: &["no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file"],
+    },
+    Rule {
+        action: "remove a directory: that it is empty",
+        run: |guest| told(guest.rmdir("e")),
+        seen: &["new e/n"],
+        before: &["new e/n"],
+    },
+    Rule {
+        action: "rename a file: all that it takes along",
+        run: |guest| told(guest.rename("d/f", "e/n")),
+        seen: &[
+            "content f",
+            "length f",
+            "mtime f",
+            "mode f",
+            "no f",
+            "f a directory",
+            "f a link",
+            "no d",
+            "d a file",
+            "new e/n",
+        ],
+        before: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file", "new e/n"],
+    },
+    Rule {
+        action: "rename a directory: that it is there, nothing of what it holds",
+        run: |guest| told(guest.rename("d", "e/n")),
+        seen: &["no d", "d a file", "new e/n"],
+        before: &["no d", "d a file", "new e/n"],
+    },
+    Rule {
+        action: "make a second name: all that the copy will have",
+        run: |guest| told(guest.link("d/f", "e/n")),
+        seen: &[
+            "content f",
+            "length f",
+            "mtime f",
+            "mode f",
+            "no f",
+            "f a directory",
+            "f a link",
+            "no d",
+            "d a file",
+            "new e/n",
+        ],
+        before: &["no f", "f a directory", "no d", "d a file", "new e/n"],
+    },
+    Rule {
+        action: "set a mode: that it is there, nothing else of it",
+        run: |guest| told(guest.set_mode("d/f", 0o755)),
+        seen: &["no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &["no f", "f a directory", "f a link", "no d", "d a file"],
+    },
+    Rule {
+        action: "set a time: the same",
+        run: |guest| told(guest.set_mtime("d/f", 99)),
+        seen: &["no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &["no f", "f a directory", "f a link", "no d", "d a file"],
+    },
+    Rule {
+        action: "look at what the run itself wrote: nothing",
+        run: |guest| {
+            guest.write_file("k", b"own").unwrap();
+            told((guest.read_file("k"), guest.stat("k", 0)))
+        },
+        seen: &[],
+        before: &["content k"],
+    },
+    Rule {
+        action: "look at what the run itself made: nothing but that the names were free",
+        run: |guest| {
+            let made = (guest.mkdir("x"), guest.write_file("x/a", b"own"), guest.symlink("a", "x/l"));
+            let seen = (guest.list("x"), guest.read_file("x/l"), guest.stat("x/a", 0), guest.stat("x/none", 0));
+            told((made, seen, guest.unlink("x/a"), guest.stat("x/a", 0), guest.rename("x/l", "x/m")))
+        },
+        seen: &["new x", "x a file"],
+        before: &["new x", "x a file"],
+    },
+    Rule {
+        action: "a file made and gone again: that the name was free",
+        run: |guest| told((guest.write_file("d/n", b"gone"), guest.unlink("d/n"))),
+        seen: &["new d/n", "no d", "d a file"],
+        before: &["new d/n"],
+    },
+];
+
+fn run(tree: Tree, action: fn(&mut Guest) -> Seen) -> (Seen, Lists) {
+    let mut guest = Guest::new(tree);
+    let seen = action(&mut guest);
+    (seen, guest.finish().lists)
+}
+
+#[test]
+fn a_change_disturbs_a_run_exactly_where_a_rule_says_so() {
+    let mut wrong = Vec::new();
+    for rule in RULES {
+        let names = CHANGES.map(|(name, _)| name);
+        assert!(rule.seen.iter().chain(rule.before).all(|name| names.contains(name)), "{}", rule.action);
+        let (seen, lists) = run(Tree::new(), rule.run);
+        for (name, change) in CHANGES {
+            let (now_seen, now) = run(change(Tree::new()), rule.run);
+            let other_seen = observation::digest(&lists.observations) != observation::digest(&now.observations);
+            let other_before = effect::digests(&lists.changes).before != effect::digests(&now.changes).before;
+            if (other_seen, other_before) != (rule.seen.contains(&name), rule.before.contains(&name)) {
+                wrong.push(format!("{}: {name}: seen {other_seen}, before {other_before}", rule.action));
+            }
+            if !other_seen && !other_before {
+                assert_eq!((now_seen, &now.changes), (seen.clone(), &lists.changes), "{}: {name}", rule.action);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What stands here is what a later run that lists the parent sees: creating, removing and renaming write its listing.
+#[test]
+fn what_makes_or_takes_away_a_name_writes_the_listing_of_its_directory() {
+    let list = |tree: Tree| observation::digest(&run(tree, |guest| told(guest.list("d"))).1.observations);
+    let before = list(Tree::new());
+    let writers: [fn(&mut Guest) -> Seen; 6] = [
+        |guest| told(guest.write_file("d/n", b"")),
+        |guest| told(guest.mkdir("d/n")),
+        |guest| told(guest.unlink("d/f")),
+        |guest| told(guest.rename("d/f", "e/n")),
+        |guest| told(guest.rename("k", "d/n")),
+        |guest| told(guest.rename("d/f", "d/n")),
+    ];
+    for writer in writers {
+        let changes = run(Tree::new(), writer).1.changes;
+        let changed: Vec<TreePath> = changes.into_iter().map(|change| change.path).collect();
+        assert!(changed.iter().any(|at| at.parent() == Some(path("d"))), "{changed:?}");
+        let turned = changed.iter().fold(Tree::new(), |tree, at| {
+            if tree.0.contains_key(at) { tree.gone(at.as_str()) } else { tree.file(at.as_str(), "") }
+        });
+        assert_ne!(before, list(turned));
+    }
+}
+
+#[test]
+fn a_mode_that_was_not_set_is_kept() {
+    for mode in [0o600, 0o755] {
+        let tree = Tree::new().file_with("d/f", "text", mode, 7);
+        let (_, lists) = run(tree, |guest| told(guest.write_file("d/f", b"new")));
+        assert_eq!(lists.changes[0].after.mode(), None);
+    }
+    let (_, lists) = run(Tree::new(), |guest| told((guest.write_file("n", b""), guest.mkdir("x"))));
+    assert_eq!(lists.changes.iter().map(|change| change.after.mode()).collect::<Vec<_>>(), [None, None]);
+    let (_, lists) = run(Tree::new(), |guest| told((guest.write_file("d/f", b"new"), guest.set_mode("d/f", 0o600))));
+    assert_eq!(lists.changes[0].after.mode(), Some(0o600), "set to what it was is set");
+}
+
+fn calls(most: usize) -> impl Strategy<Value = Vec<Op>> {
+    prop::collection::vec(any::<[u8; Op::BYTES]>().prop_map(Op::from_bytes), 0..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_run_that_is_not_disturbed_goes_the_same_way(before in calls(60), meanwhile in calls(4), run in calls(30)) {
+        check_disturbance(&before, &meanwhile, &run);
+    }
+}
