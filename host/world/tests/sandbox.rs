@@ -3,7 +3,7 @@
 
 mod common;
 use common::*;
-use opship_world::{Budget, Errno, Fault, MemoryTree, Trap, limits};
+use opship_world::{Budget, Errno, Fault, MemoryTree, Trap, World, limits};
 
 #[test]
 fn nothing_leads_out_not_even_for_a_moment() {

@@ -88,14 +88,9 @@ fn removed_directory() -> io::Result<()> {
 fn offsets() -> io::Result<()> {
     let fd = wasi::open(0, "edges/file", 0, wasi::WRITE, 0)?;
     let mut buffer = [0; 4];
-    let last = i64::MAX.cast_unsigned();
-    tell("read at the last offset", wasi::pread(fd, &mut buffer, last));
-    tell("write at the last offset", wasi::pwrite(fd, b"x", last));
-    tell("a size beyond", wasi::set_size(fd, u64::MAX));
-    tell("read beyond", wasi::pread(fd, &mut buffer, u64::MAX));
-    tell("write beyond", wasi::pwrite(fd, b"x", last + 1));
-    say("seek to the last offset", yes(wasi::seek(fd, i64::MAX, 0).is_ok_and(|at| at == last)));
-    tell("read there", wasi::read(fd, &mut [&mut buffer]));
+    // Far behind the end, and not where file systems have limits of their own.
+    say("read at 1 GiB", wasi::pread(fd, &mut buffer, 1 << 30)?);
+    say("seek to the last offset", yes(wasi::seek(fd, i64::MAX, 0)? == i64::MAX.cast_unsigned()));
     say("untouched", content("edges/file")?);
     wasi::close(fd)
 }

@@ -54,6 +54,8 @@ fn odd_values() -> io::Result<()> {
     wasi::seek(fd, i64::MAX, 0)?;
     tell("seek beyond the last offset", wasi::seek(fd, 1, 1));
     tell("write at the last offset", wasi::write(fd, &[b"x"]));
+    say("read there", wasi::read(fd, &mut [&mut [0; 4]])?);
+    tell("a size beyond it", wasi::set_size(fd, u64::MAX));
     wasi::seek(fd, 0, 0)?;
     tell("unknown advice", wasi::advise(fd, 0, 0, 6));
     let (mut one, mut two) = ([0; 3], [0; 3]);

@@ -45,8 +45,7 @@ impl World {
         let mut total = 0;
         for buffer in buffers {
             let wanted = buffer.len();
-            let at = offset.saturating_add(total as u64);
-            end_of(at, wanted)?;
+            let Some(at) = offset.checked_add(total as u64) else { break };
             let count = self.read_file(id, at, &mut memory[buffer])?;
             total += count;
             if count < wanted {
@@ -77,7 +76,6 @@ impl World {
         let (position, count) = match &mut descriptors.get_mut(fd)?.handle {
             Handle::File(open) => {
                 let Some(file) = tree.inode(open.inode).file() else { return Err(Errno::Badf.into()) };
-                end_of(open.position, buffer.len())?;
                 let count = read_on(file, open, buffer)?;
                 (&mut open.position, count)
             }
@@ -192,7 +190,7 @@ impl World {
         if data.is_empty() {
             return Ok(());
         }
-        check_length(end_of(offset, data.len())?)?;
+        check_length(offset.saturating_add(data.len() as u64))?;
         self.tree.own(id, u64::MAX)?;
         let now = self.clock.file_time();
         let tree = &mut self.tree;
@@ -233,7 +231,7 @@ impl World {
             return Err(Errno::Inval.into());
         }
         let id = file.inode;
-        check_length(end_of(size, 0)?)?;
+        check_length(size)?;
         if size != self.tree.inode(id).length() {
             self.tree.own(id, size)?;
             self.resize(id, size)?;
@@ -291,12 +289,6 @@ impl World {
     pub fn fd_datasync(&mut self, memory: &mut [u8], fd: u32) -> Result<(), Trap> {
         self.fd_sync(memory, fd)
     }
-}
-
-/// Where so many bytes from `offset` end. No file has offsets beyond 2^63 - 1.
-fn end_of(offset: u64, length: usize) -> Result<u64, Errno> {
-    let end = offset.checked_add(length as u64).filter(|end| i64::try_from(*end).is_ok());
-    end.ok_or(Errno::Inval)
 }
 
 /// Reads at a file's position: large reads go straight into the guest's memory, small ones of a source through a buffer.

@@ -4,12 +4,6 @@ use super::*;
 
 const NOTHING: Given = Ok(Vec::new());
 
-/// No offset is beyond 2^63 - 1.
-fn end_of(offset: u64, count: u32) -> Outcome1<u64> {
-    let end = offset.checked_add(u64::from(count)).filter(|end| *end <= i64::MAX as u64);
-    end.ok_or(Errno::Inval)
-}
-
 impl Model {
     fn get(&mut self, fd: u32) -> Outcome1<&mut Descriptor> {
         self.descriptors.get_mut(&fd).ok_or(Errno::Badf)
@@ -53,7 +47,6 @@ impl Model {
     pub(super) fn read(&mut self, fd: u32, count: u32) -> Given {
         self.is_readable(fd)?;
         let Open::File { id, position, .. } = self.get(fd)?.open else { return NOTHING };
-        end_of(position, count)?;
         let read = self.read_from(id, position, count);
         self.move_to(fd, position + read.len() as u64);
         Ok(read)
@@ -62,7 +55,6 @@ impl Model {
     pub(super) fn pread(&mut self, fd: u32, count: u32, offset: u64) -> Given {
         self.is_readable(fd)?;
         let id = self.file(fd)?;
-        end_of(offset, count)?;
         Ok(self.read_from(id, offset, count))
     }
 
@@ -92,7 +84,7 @@ impl Model {
     }
 
     fn write_to(&mut self, id: Id, at: u64, data: &[u8]) -> Outcome1<()> {
-        if end_of(at, data.len() as u32)? > FBIG {
+        if at.checked_add(data.len() as u64).is_none_or(|end| end > FBIG) {
             return Err(Errno::Fbig);
         }
         let (start, now) = (at as usize, self.now);
@@ -140,7 +132,6 @@ impl Model {
         if !write {
             return Err(Errno::Inval);
         }
-        end_of(size, 0)?;
         if size > FBIG {
             return Err(Errno::Fbig);
         }
