@@ -118,7 +118,7 @@ impl Model {
             }
             Some(_) if is_exclusive => return Err(Errno::Exist),
             Some((_, Kind::Symlink)) => return Err(Errno::Loop),
-            Some((_, Kind::Directory)) if write && !has(DIRECTORY) || has(CREAT) || has(TRUNC) => {
+            Some((_, Kind::Directory)) if write || has(CREAT) || has(TRUNC) => {
                 return Err(Errno::Isdir);
             }
             Some((id, Kind::Directory)) => Open::Directory { id, listing: None },
