@@ -105,7 +105,7 @@ impl ServeLimits {
             bytes(&mut limits.compile_memory_bytes, memory);
             if let Some(seconds) = seconds {
                 // A busy machine takes longer than the processor does.
-                (limits.compile_cpu_seconds, limits.compile_wall_seconds) = (seconds, seconds.saturating_mul(2));
+                (limits.compile_cpu_seconds, limits.compile_wall_seconds) = (seconds, seconds.saturating_mul(10));
             }
         };
         let own = (self.module_limit, self.compile_limit, self.compile_memory);

@@ -111,7 +111,7 @@ pub struct ModuleLimits {
     pub compile_memory_bytes: u64,
     /// Seconds of processor time of the compiling process.
     pub compile_cpu_seconds: u64,
-    /// Seconds that compiling may take.
+    /// Seconds that compiling may take. Far more than of processor time, since a busy machine gives it little.
     pub compile_wall_seconds: u64,
 }
 
@@ -137,7 +137,7 @@ impl Default for ModuleLimits {
             artifact_bytes: 1 << 30,
             compile_memory_bytes: 8 << 30,
             compile_cpu_seconds: 300,
-            compile_wall_seconds: 300,
+            compile_wall_seconds: 1500,
         }
     }
 }
@@ -150,7 +150,7 @@ impl ModuleLimits {
             artifact_bytes: 256 << 20,
             compile_memory_bytes: 3 << 30,
             compile_cpu_seconds: 60,
-            compile_wall_seconds: 120,
+            compile_wall_seconds: 600,
             ..ModuleLimits::default()
         }
     }

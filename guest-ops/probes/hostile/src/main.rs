@@ -192,21 +192,19 @@ fn maze() -> io::Result<()> {
     }
 }
 
-/// Directories in each other as deep as they go, then moved below others of their kind.
+/// Directories in each other, and each such chain moved below the next: deeper than any path is long.
 fn deep() -> io::Result<()> {
-    let chain = |top: &str| {
-        let mut path = PathBuf::from(top);
-        while fs::create_dir(&path).is_ok() {
-            path.push("d");
+    const LEVELS: usize = 400;
+    const CHAINS: u64 = 12;
+    for number in 0..CHAINS {
+        let mut bottom = PathBuf::from(name(number));
+        fs::create_dir(&bottom)?;
+        for _ in 0..LEVELS {
+            bottom.push("d");
+            fs::create_dir(&bottom)?;
         }
-        path.pop();
-        path
-    };
-    for number in 0..3 {
-        let bottom = chain(&name(number));
-        let above = bottom.ancestors().nth(20).unwrap_or(&bottom).to_owned();
         if number > 0 {
-            fs::rename(name(number - 1), above.join("m"))?;
+            fs::rename(name(number - 1), bottom.join("m"))?;
         }
     }
     Ok(())
