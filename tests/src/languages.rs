@@ -17,7 +17,7 @@ pub struct Language {
 }
 
 /// Rust's standard library over wasi-libc, and calls of preview 1 by hand.
-pub const RUST: Language = Language { name: "Rust", module: "conform-rust", own: &["escapes", "raw"] };
+pub const RUST: Language = Language { name: "Rust", module: "conform-rust", own: &["edges", "escapes", "raw"] };
 /// C over wasi-libc.
 pub const C: Language = Language { name: "C", module: "conform-c", own: &["escapes", "stdio"] };
 /// Go with its own system layer.

@@ -16,6 +16,8 @@
 //! | values outside an enumeration, pointers outside the memory | a trap | `EINVAL`, `EFAULT` | scenario `world` only |
 //! | `fd_sync` of a directory | `EBADF` | succeeds, as on POSIX: careful programs do it | scenario `world` only |
 //! | `path_remove_directory` of `x/` | `EINVAL` | succeeds, as on POSIX | scenario `world` only |
+//! | offsets near 2⁶³ | what the kernel and the file system say | writing `EFBIG`, reading nothing | scenario `world` only |
+//! | seeking beyond the last offset | comes out at the start, and writing overwrites it | `EINVAL` | scenario `world` only |
 //! | listing while removing | names may be left out | each name once | scenario `world` only |
 //! | 100,000 files | each call reads the whole directory again, so hours | 100,000 | 1,000 here |
 #![forbid(unsafe_code)]

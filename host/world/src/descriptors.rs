@@ -170,7 +170,8 @@ impl Descriptors {
     pub(crate) fn directory(&self, fd: u32) -> Result<&OpenDirectory, Trap> {
         match &self.get(fd)?.handle {
             Handle::Directory(directory) => Ok(directory),
-            _ => Err(Errno::Notdir.into()),
+            Handle::File(_) => Err(Errno::Notdir.into()),
+            Handle::Input { .. } | Handle::Output(_) => Err(Errno::Badf.into()),
         }
     }
 

@@ -257,7 +257,7 @@ mod nothing_at_all {
             }
             "sock_accept" | "sock_recv" | "sock_send" | "sock_shutdown" => Err(Errno::Notsock),
             "path_symlink" => Err(Errno::Noent),
-            // Standard input is no directory.
+            // Standard input is nothing that a path can start at.
             "path_create_directory"
             | "path_filestat_set_times"
             | "path_link"
@@ -265,7 +265,7 @@ mod nothing_at_all {
             | "path_rename"
             | "path_remove_directory"
             | "path_unlink_file"
-            | "path_mode_set" => Err(Errno::Notdir),
+            | "path_mode_set" => Err(Errno::Badf),
             _ => Err(Errno::Fault),
         };
         for import in IMPORTS {

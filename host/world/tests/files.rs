@@ -25,6 +25,24 @@ fn what_is_written_can_be_read_and_is_a_change() {
 }
 
 #[test]
+fn a_size_is_set_where_a_file_is_open_for_writing_only() {
+    let mut guest = Guest::new(MemoryTree::new().file("f", "text"));
+    let reading = guest.open("f", 0, READ).unwrap();
+    assert_eq!(guest.set_size(reading, 0), Err(Errno::Inval));
+    for no_file in [0, 1, ROOT] {
+        assert_eq!(guest.set_size(no_file, 0), Err(Errno::Badf));
+    }
+}
+
+#[test]
+fn no_path_starts_at_a_file_or_a_stream() {
+    let mut guest = Guest::new(MemoryTree::new().file("f", "text"));
+    let file = guest.open("f", 0, READ).unwrap();
+    assert_eq!(guest.open_at(file, "f", 0, READ, 0, 0), Err(Errno::Notdir));
+    assert_eq!(guest.open_at(1, "f", 0, READ, 0, 0), Err(Errno::Badf));
+}
+
+#[test]
 fn positions_appending_and_gaps_work_as_posix_says() {
     let mut guest = Guest::new(MemoryTree::new().file("f", "0123456789"));
     let fd = guest.open("f", 0, READ | WRITE).unwrap();

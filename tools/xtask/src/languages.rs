@@ -36,7 +36,7 @@ struct Language {
     /// The name of its module, without the ending.
     module: &'static str,
     /// What decides the module's bytes beside its sources and is not among them: versions of the tools, flags.
-    recipe: &'static str,
+    recipe: &'static [&'static str],
     /// Compiles the sources in the first folder to the second path.
     build: fn(&Context, &Path, &Path) -> Result<()>,
 }
@@ -47,7 +47,7 @@ impl Language {
         let module = guests::folder(context).join(format!("{}.wasm", self.module));
         let stamp = context.notes()?.join(format!("{}.built-from.txt", self.module));
         // Taken before the build: what is edited while it runs is built by the next one.
-        let state = format!("{}\n\n{}", self.recipe, signature::of_folder(&sources)?);
+        let state = format!("{}\n\n{}", self.recipe.join("\n"), signature::of_folder(&sources)?);
         if module.is_file() && fs::read_to_string(&stamp).is_ok_and(|old| old == state) {
             return Ok(());
         }

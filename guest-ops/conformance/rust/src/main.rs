@@ -5,6 +5,8 @@
 
 mod bulk;
 mod directories;
+#[cfg(target_os = "wasi")]
+mod edges;
 mod errors;
 mod files;
 mod links;
@@ -51,6 +53,8 @@ fn run(words: &[&str]) -> io::Result<u8> {
         ["escapes"] => errors::escapes(),
         #[cfg(target_os = "wasi")]
         ["raw"] => raw::run(),
+        #[cfg(target_os = "wasi")]
+        ["edges"] => edges::run(),
         #[cfg(target_os = "wasi")]
         ["world"] => world::run(),
         _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "unknown scenario")),

@@ -26,6 +26,8 @@ mod imports {
         pub(super) safe fn fd_fdstat_set_flags(fd: u32, flags: u32) -> i32;
         pub(super) safe fn fd_filestat_set_size(fd: u32, size: u64) -> i32;
         pub(super) safe fn fd_filestat_set_times(fd: u32, atime: u64, mtime: u64, which: u32) -> i32;
+        pub(super) safe fn fd_fdstat_set_rights(fd: u32, base: u64, inheriting: u64) -> i32;
+        pub(super) safe fn sched_yield() -> i32;
         pub(super) safe fn fd_allocate(fd: u32, offset: u64, len: u64) -> i32;
         pub(super) safe fn fd_advise(fd: u32, offset: u64, len: u64, advice: u32) -> i32;
         pub(super) safe fn fd_renumber(from: u32, to: u32) -> i32;
@@ -48,6 +50,14 @@ mod imports {
         pub(super) fn path_link(
             from: u32,
             lookup: u32,
+            path: *const u8,
+            len: usize,
+            to: u32,
+            new: *const u8,
+            new_len: usize,
+        ) -> i32;
+        pub(super) fn path_rename(
+            from: u32,
             path: *const u8,
             len: usize,
             to: u32,
@@ -292,13 +302,32 @@ pub(crate) fn poll(waits: &[Wait]) -> io::Result<Vec<(u64, u16)>> {
 
 /// Opens a path below the root.
 pub(crate) fn open(lookup: u32, path: &str, flags: u32, rights: u64, fdflags: u32) -> io::Result<u32> {
+    open_below(ROOT, lookup, path, flags, rights, fdflags)
+}
+
+/// Opens a path below an open directory.
+pub(crate) fn open_below(dir: u32, lookup: u32, path: &str, flags: u32, rights: u64, fdflags: u32) -> io::Result<u32> {
     let mut out = 0;
     // SAFETY: pointer and length describe `path`; `out` is writable.
     let errno = unsafe {
         let (path, len) = (path.as_ptr(), path.len());
-        imports::path_open(ROOT, lookup, path, len, flags, rights, 0, fdflags, &raw mut out)
+        imports::path_open(dir, lookup, path, len, flags, rights, 0, fdflags, &raw mut out)
     };
     got(errno, out)
+}
+
+/// Moves a path below one open directory to below another.
+pub(crate) fn rename_below(from: u32, path: &str, to: u32, new: &str) -> io::Result<()> {
+    // SAFETY: pointers and lengths describe `path` and `new`.
+    check(unsafe { imports::path_rename(from, path.as_ptr(), path.len(), to, new.as_ptr(), new.len()) })
+}
+
+pub(crate) fn set_rights(fd: u32, base: u64) -> io::Result<()> {
+    check(imports::fd_fdstat_set_rights(fd, base, 0))
+}
+
+pub(crate) fn yield_now() -> io::Result<()> {
+    check(imports::sched_yield())
 }
 
 pub(crate) fn link(lookup: u32, path: &str, new: &str) -> io::Result<()> {

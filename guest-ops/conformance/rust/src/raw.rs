@@ -24,6 +24,7 @@ fn opening() -> io::Result<()> {
     tell("no further one", wasi::preopen(wasi::ROOT + 1));
     tell("a file as a directory", wasi::open(0, "raw/file", wasi::DIRECTORY, wasi::READ, 0));
     tell("a directory as one", wasi::open(0, "raw", wasi::DIRECTORY, wasi::READ, 0).and_then(wasi::close));
+    tell("a directory as one, for writing", wasi::open(0, "raw", wasi::DIRECTORY, wasi::WRITE, 0));
     tell("create a directory by opening", wasi::open(0, "raw/d", wasi::CREATE | wasi::DIRECTORY, wasi::WRITE, 0));
     tell("create exclusively", wasi::open(0, "raw/file", wasi::CREATE | wasi::EXCLUSIVE, wasi::WRITE, 0));
     opship_guest::files::symlink("file", "raw/link")?;

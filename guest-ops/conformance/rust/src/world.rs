@@ -51,6 +51,12 @@ fn odd_values() -> io::Result<()> {
     tell("a buffer outside of memory", wasi::read_to_nowhere(fd));
     tell("seek from nowhere", wasi::seek(fd, 0, 3));
     tell("an unknown clock", wasi::clock_time(9));
+    wasi::seek(fd, i64::MAX, 0)?;
+    tell("seek beyond the last offset", wasi::seek(fd, 1, 1));
+    tell("write at the last offset", wasi::write(fd, &[b"x"]));
+    say("read there", wasi::read(fd, &mut [&mut [0; 4]])?);
+    tell("a size beyond it", wasi::set_size(fd, u64::MAX));
+    wasi::seek(fd, 0, 0)?;
     tell("unknown advice", wasi::advise(fd, 0, 0, 6));
     let (mut one, mut two) = ([0; 3], [0; 3]);
     say("both buffers are filled", wasi::read(fd, &mut [&mut one, &mut two])?);

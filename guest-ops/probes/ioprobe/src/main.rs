@@ -19,7 +19,9 @@ fn main() -> Result<()> {
         ["make", dir, files, bytes] => make(dir, number(files)?, number(bytes)?)?,
         ["sum", dir, files] => sum(dir, number(files)?)?,
         ["list", dir] => fs::read_dir(dir)?.count() as u64,
-        _ => return Err(Error::other("write FILE BYTES | read FILE | make DIR FILES BYTES | sum DIR FILES | list DIR")),
+        _ => {
+            return Err(Error::other("write FILE BYTES | read FILE | make DIR FILES BYTES | sum DIR FILES | list DIR"));
+        }
     };
     println!("{moved}");
     Ok(())

@@ -224,8 +224,13 @@ impl World {
 
     /// `fd_filestat_set_size` of preview 1.
     pub fn fd_filestat_set_size(&mut self, _memory: &mut [u8], fd: u32, size: u64) -> Result<(), Trap> {
-        self.writable(fd)?;
-        let id = self.descriptors.file_mut(fd)?.inode;
+        let descriptor = self.descriptors.get(fd)?;
+        let Handle::File(file) = &descriptor.handle else { return Err(Errno::Badf.into()) };
+        // Not EBADF, as for writing: so ftruncate does on Linux.
+        if !descriptor.write {
+            return Err(Errno::Inval.into());
+        }
+        let id = file.inode;
         check_length(size)?;
         if size != self.tree.inode(id).length() {
             self.tree.own(id, size)?;

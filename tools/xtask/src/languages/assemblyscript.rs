@@ -32,7 +32,7 @@ const COMPILER: &str = "node_modules/assemblyscript/bin/asc.js";
 const FLAGS: &str = "assembly/index.ts --config node_modules/@assemblyscript/wasi-shim/asconfig.json -O3";
 
 pub(super) const LANGUAGE: Language =
-    Language { name: "AssemblyScript", folder: "assemblyscript", module: "conform-as", recipe: FLAGS, build };
+    Language { name: "AssemblyScript", folder: "assemblyscript", module: "conform-as", recipe: &[FLAGS], build };
 
 fn build(context: &Context, folder: &Path, module: &Path) -> Result<()> {
     let place = context.target.join("tools/assemblyscript");

@@ -17,7 +17,8 @@ const PACKAGES: [&str; 4] = ["clang-14", "lld-14", "wasi-libc", "libclang-rt-14-
 const FLAGS: &str =
     "--target=wasm32-wasi --sysroot=/usr -O2 -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wl,--strip-all";
 
-pub(super) const LANGUAGE: Language = Language { name: "C", folder: "c", module: "conform-c", recipe: FLAGS, build };
+pub(super) const LANGUAGE: Language =
+    Language { name: "C", folder: "c", module: "conform-c", recipe: &[CLANG, FLAGS], build };
 
 fn build(context: &Context, folder: &Path, module: &Path) -> Result<()> {
     let is_ready =

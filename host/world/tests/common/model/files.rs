@@ -128,8 +128,10 @@ impl Model {
     }
 
     pub(super) fn set_size(&mut self, fd: u32, size: u64) -> Given {
-        self.is_writable(fd)?;
-        let id = self.file(fd)?;
+        let Open::File { id, write, .. } = self.get(fd)?.open else { return Err(Errno::Badf) };
+        if !write {
+            return Err(Errno::Inval);
+        }
         if size > FBIG {
             return Err(Errno::Fbig);
         }

@@ -25,7 +25,8 @@ impl Model {
     pub(super) fn directory(&self, fd: u32) -> Outcome1<Id> {
         match self.descriptors.get(&fd).ok_or(Errno::Badf)?.open {
             Open::Directory { id, .. } => Ok(id),
-            _ => Err(Errno::Notdir),
+            Open::File { .. } => Err(Errno::Notdir),
+            Open::Stdin | Open::Stream(_) => Err(Errno::Badf),
         }
     }
 
