@@ -102,6 +102,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
     }
     let spill = Arc::new(store.staging());
     let spilled_files = spilled_files(config.workers, config.budget.spilled_files);
+    let run_bytes = config.memory_bytes.saturating_add(config.budget.world_bytes);
     Ok(State {
         store,
         engine,
@@ -118,7 +119,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         replay: config.replay,
         module_limits: config.module_limits,
         writer_module_limits: config.writer_module_limits,
-        memory: SharedMemory::new(config.replay_memory_bytes, config.memory_bytes + config.budget.world_bytes),
+        memory: SharedMemory::new(config.replay_memory_bytes, run_bytes),
         budget: Budget { spilled_files, ..config.budget },
         deadline: config.deadline,
         blob_bytes: config.blob_bytes,
