@@ -4,4 +4,6 @@
 #[path = "../../host/engine/tests/support/targets.rs"]
 mod targets;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::module_check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    targets::module_check(data);
+});

@@ -17,3 +17,8 @@ fn no_calls_make_a_world_panic_write_elsewhere_or_differ() {
 fn a_world_follows_the_model_through_what_fuzzing_kept() {
     stable::replay("world_tree", 3_000, targets::world_tree);
 }
+
+#[test]
+fn a_run_that_sees_the_same_goes_the_same_way_through_what_fuzzing_kept() {
+    stable::replay("world_observed", 3_000, targets::world_observed);
+}

@@ -77,20 +77,21 @@ fn unpack(kept: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes the inputs of a folder as lines, the shortest first, as many as fit; says how many.
+/// Writes the inputs of a folder as lines, the shortest first; of more than fit every second, third and so on, so that
+/// inputs of all lengths are kept. Says how many.
 fn pack(folder: &Path, kept: &Path) -> Result<usize> {
     let mut inputs = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
         let file: PathBuf = entry.map_err(Error::io("read", folder))?.path();
         inputs.push(fs::read(&file).map_err(Error::io("read", &file))?);
     }
+    inputs.retain(|input| !input.is_empty() && input.len() <= KEPT_BYTES);
     inputs.sort_unstable_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
     inputs.dedup();
+    let fits = |step: &usize| inputs.iter().step_by(*step).map(Vec::len).sum::<usize>() <= KEPT_BYTES;
+    let step = (1..=inputs.len()).find(fits).unwrap_or(1);
     let (mut text, mut count) = (String::new(), 0);
-    for input in inputs.iter().filter(|input| !input.is_empty()) {
-        if text.len() + 2 * input.len() > 2 * KEPT_BYTES {
-            break;
-        }
+    for input in inputs.iter().step_by(step) {
         for byte in input {
             let _ = write!(text, "{byte:02x}");
         }
@@ -113,18 +114,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_packed_is_unpacked_and_the_shortest_are_kept() {
+    fn what_is_packed_is_unpacked_and_all_lengths_are_kept() {
         let folder = tempfile::tempdir().unwrap();
         let (inputs, kept, again) = (folder.path().join("in"), folder.path().join("kept"), folder.path().join("out"));
         empty(&inputs).unwrap();
-        let all: [&[u8]; 5] = [b"\x00\xff", b"one", b"one", &[7; KEPT_BYTES - 10], &[8; 100]];
+        let half = [7; KEPT_BYTES / 2];
+        let all: [&[u8]; 6] = [b"\x00\xff", b"", b"one", b"one", &half, &[8; KEPT_BYTES / 2]];
         for (index, input) in all.iter().enumerate() {
             fs::write(inputs.join(index.to_string()), input).unwrap();
         }
-        assert_eq!(pack(&inputs, &kept).unwrap(), 3);
+        assert_eq!(pack(&inputs, &kept).unwrap(), 2, "all are four, and too long");
         unpack(&kept, &again).unwrap();
         let read = |name: &str| fs::read(again.join(name)).unwrap();
-        assert_eq!([read("kept-0"), read("kept-1"), read("kept-2")], [all[0], all[1], all[4]]);
+        assert_eq!([read("kept-0"), read("kept-1")], [all[0], &half]);
         fs::write(&kept, "0g\n").unwrap();
         assert!(unpack(&kept, &again).unwrap_err().to_string().contains("line 1"));
     }

@@ -1,9 +1,10 @@
 //! What is fuzzed: each function takes any bytes and panics if the world breaks its promise. Shared with `fuzz/`.
 
 use super::calls::{self, Choices, IMPORTS, Import};
-use super::model::{Model, Op};
+use super::model::{Given, Model, Op};
 use super::trees::{check_outcome, differing};
 use super::*;
+use opship_record::effect::Before;
 use opship_record::plan::{Mount, Stdin};
 use opship_record::record::Lists;
 use opship_world::Fault;
@@ -70,29 +71,39 @@ pub fn world_observed(data: &[u8]) {
     check_disturbance(before, meanwhile, run);
 }
 
-/// Makes a tree by `before` and another from it by `meanwhile`, runs `run` on both, and checks that whatever is different
-/// for the guest is different in what is recorded of the tree before.
+/// Makes a tree by `before` and others from it by `meanwhile`, or by every small change if that is empty; runs `run` on them,
+/// and checks that whatever is different for the guest is different in what is recorded of the tree before.
 pub fn check_disturbance(before: &[Op], meanwhile: &[Op], run: &[Op]) {
     let mut model = Model::new();
     for op in before {
         let _ = op.on_model(&mut model);
     }
-    let (source, mut model) = model.again();
-    for op in meanwhile {
-        let _ = op.on_model(&mut model);
+    let (source, model) = model.again();
+    let seen = go(source, run);
+    let changes = if meanwhile.is_empty() { Op::small_changes() } else { vec![meanwhile.to_vec()] };
+    for change in changes {
+        let mut changed = model.clone();
+        for op in &change {
+            let _ = op.on_model(&mut changed);
+        }
+        if changed.tree() == model.tree() {
+            continue;
+        }
+        let now = go(changed.again().0, run);
+        if seen.1.observations == now.1.observations && befores(&seen.1) == befores(&now.1) {
+            assert_eq!(seen, now, "{run:#?} is not disturbed by {change:#?}");
+        }
     }
-    let (changed, _) = model.again();
-    let go = |source: MemoryTree| {
-        let mut guest = Guest::new(source);
-        let given: Vec<_> = run.iter().map(|op| op.on_guest(&mut guest)).collect();
-        (given, guest.finish().lists)
-    };
-    let ((given, lists), (now_given, now)) = (go(source), go(changed));
-    let befores = |lists: &Lists| lists.changes.iter().map(|c| (c.path.clone(), c.before.clone())).collect::<Vec<_>>();
-    if lists.observations == now.observations && befores(&lists) == befores(&now) {
-        assert_eq!(given, now_given, "{run:#?} after {meanwhile:#?}");
-        assert_eq!(lists, now, "{run:#?} after {meanwhile:#?}");
-    }
+}
+
+fn go(source: MemoryTree, run: &[Op]) -> (Vec<Given>, Lists) {
+    let mut guest = Guest::new(source);
+    let given = run.iter().map(|op| op.on_guest(&mut guest)).collect();
+    (given, guest.finish().lists)
+}
+
+fn befores(lists: &Lists) -> Vec<(TreePath, Before)> {
+    lists.changes.iter().map(|change| (change.path.clone(), change.before.clone())).collect()
 }
 
 fn source() -> MemoryTree {

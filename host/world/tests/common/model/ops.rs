@@ -128,6 +128,30 @@ impl Op {
         }
     }
 
+    /// Every small change of a tree, each as calls on a fresh world: of content, length, time or mode, and what comes or goes.
+    pub fn small_changes() -> Vec<Vec<Op>> {
+        let change = |path: &'static str| {
+            let at = (ROOT, path);
+            let open = |oflags| Op::Open { at, follow: false, oflags, rights: WRITE, flags: 0 };
+            // The first descriptor that is opened.
+            let fd = ROOT + 1;
+            [
+                vec![open(0), Op::Write(fd, vec![0xa5])],
+                vec![open(0), Op::SetSize(fd, 7)],
+                vec![Op::PathSetTimes(at, false, 77, 4)],
+                vec![Op::SetMode(at, false, 0o711)],
+                vec![Op::Unlink(at)],
+                vec![Op::Unlink(at), Op::Mkdir(at)],
+                vec![Op::Unlink(at), Op::Symlink("c", at)],
+                vec![Op::Rmdir(at)],
+                vec![Op::Rmdir(at), open(CREAT)],
+                vec![open(CREAT | EXCL)],
+                vec![Op::Mkdir(at)],
+            ]
+        };
+        PATHS[..12].iter().flat_map(|path| change(path)).collect()
+    }
+
     /// On the model.
     pub fn on_model(&self, model: &mut Model) -> Given {
         match self {

@@ -1,76 +1,14 @@
-//! The observation rules, from both sides: which changes of the tree disturb a run, and that all others do not. A run is
-//! disturbed where on the changed tree it has other observations or meets other states before.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! What may happen to a tree, what a guest may do, and which of the former disturbs the latter.
 
-mod common;
-use common::model::Op;
-use common::targets::check_disturbance;
-use common::*;
-use opship_record::node::Kind;
-use opship_record::record::Lists;
-use opship_record::{TreePath, effect, observation};
-use opship_world::{FileContent, MemoryContent, SourceError, SourceNode, TreeSource};
-use proptest::prelude::*;
-use std::collections::BTreeMap;
+use crate::common::*;
+use crate::tree::Tree;
 use std::fmt::Debug;
 
-/// A tree of which every detail can be changed.
-#[derive(Clone)]
-struct Tree(BTreeMap<TreePath, (SourceNode, &'static str)>);
-
-impl Tree {
-    fn new() -> Tree {
-        let directory = |tree: Tree, at| tree.with(at, SourceNode::Directory { mode: 0o755 }, "");
-        let tree = ["", "d", "d/sub", "e"].into_iter().fold(Tree(BTreeMap::new()), directory);
-        tree.file("d/f", "text").file("d/g", "other").file("d/sub/h", "deep").file("k", "kept").link("l", "d/f", 5)
-    }
-
-    fn with(mut self, at: &str, node: SourceNode, content: &'static str) -> Tree {
-        self.0.insert(path(at), (node, content));
-        self
-    }
-
-    fn file(self, at: &str, content: &'static str) -> Tree {
-        self.file_with(at, content, 0o600, 7)
-    }
-
-    fn file_with(self, at: &str, content: &'static str, mode: u16, mtime: i64) -> Tree {
-        self.with(at, SourceNode::File { mode, mtime, length: content.len() as u64 }, content)
-    }
-
-    fn directory(self, at: &str, mode: u16) -> Tree {
-        self.with(at, SourceNode::Directory { mode }, "")
-    }
-
-    fn link(self, at: &str, target: &str, mtime: i64) -> Tree {
-        self.with(at, SourceNode::Symlink { mtime, target: target.as_bytes().to_vec() }, "")
-    }
-
-    fn gone(mut self, at: &str) -> Tree {
-        self.0.retain(|path, _| !path.starts_with(&common::path(at)));
-        self
-    }
-}
-
-impl TreeSource for Tree {
-    fn stat(&self, path: &TreePath) -> Result<Option<SourceNode>, SourceError> {
-        Ok(self.0.get(path).map(|(node, _)| node.clone()))
-    }
-
-    fn list(&self, path: &TreePath) -> Result<Vec<(String, Kind)>, SourceError> {
-        let here = self.0.iter().filter(|(other, _)| other.parent().as_ref() == Some(path));
-        let mut names: Vec<_> = here.map(|(at, (node, _))| (at.name().unwrap().to_owned(), node.kind())).collect();
-        names.sort();
-        Ok(names)
-    }
-
-    fn open(&self, path: &TreePath) -> Result<Arc<dyn FileContent>, SourceError> {
-        Ok(Arc::new(MemoryContent::new(self.0[path].1.as_bytes())))
-    }
-}
+/// A change of the tree by its name.
+type Named = (&'static str, fn(Tree) -> Tree);
 
 /// What may happen to the tree between two runs.
-const CHANGES: [(&str, fn(Tree) -> Tree); 26] = [
+pub(crate) const CHANGES: [Named; 26] = [
     ("content f", |tree| tree.file("d/f", "TEXT")),
     ("length f", |tree| tree.file("d/f", "longer text")),
     ("mtime f", |tree| tree.file_with("d/f", "text", 0o600, 8)),
@@ -101,21 +39,21 @@ const CHANGES: [(&str, fn(Tree) -> Tree); 26] = [
 
 /// What a guest does, what of the changes changes its observations, and what the states before of its effects. No other
 /// change may do either.
-struct Rule {
-    action: &'static str,
-    run: fn(&mut Guest) -> Seen,
-    seen: &'static [&'static str],
-    before: &'static [&'static str],
+pub(crate) struct Rule {
+    pub(crate) action: &'static str,
+    pub(crate) run: fn(&mut Guest) -> Seen,
+    pub(crate) seen: &'static [&'static str],
+    pub(crate) before: &'static [&'static str],
 }
 
 /// What the guest got, as text.
-type Seen = String;
+pub(crate) type Seen = String;
 
-fn told(seen: impl Debug) -> Seen {
+pub(crate) fn told(seen: impl Debug) -> Seen {
     format!("{seen:?}")
 }
 
-const RULES: &[Rule] = &[
+pub(crate) const RULES: &[Rule] = &[
     Rule { action: "nothing", run: |_| told(()), seen: &[], before: &[] },
     Rule {
         action: "read a file: its content",
@@ -368,81 +306,3 @@ const RULES: &[Rule] = &[
         before: &["new d/n"],
     },
 ];
-
-fn run(tree: Tree, action: fn(&mut Guest) -> Seen) -> (Seen, Lists) {
-    let mut guest = Guest::new(tree);
-    let seen = action(&mut guest);
-    (seen, guest.finish().lists)
-}
-
-#[test]
-fn a_change_disturbs_a_run_exactly_where_a_rule_says_so() {
-    let mut wrong = Vec::new();
-    for rule in RULES {
-        let names = CHANGES.map(|(name, _)| name);
-        assert!(rule.seen.iter().chain(rule.before).all(|name| names.contains(name)), "{}", rule.action);
-        let (seen, lists) = run(Tree::new(), rule.run);
-        for (name, change) in CHANGES {
-            let (now_seen, now) = run(change(Tree::new()), rule.run);
-            let other_seen = observation::digest(&lists.observations) != observation::digest(&now.observations);
-            let other_before = effect::digests(&lists.changes).before != effect::digests(&now.changes).before;
-            if (other_seen, other_before) != (rule.seen.contains(&name), rule.before.contains(&name)) {
-                wrong.push(format!("{}: {name}: seen {other_seen}, before {other_before}", rule.action));
-            }
-            if !other_seen && !other_before {
-                assert_eq!((now_seen, &now.changes), (seen.clone(), &lists.changes), "{}: {name}", rule.action);
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-/// What stands here is what a later run that lists the parent sees: creating, removing and renaming write its listing.
-#[test]
-fn what_makes_or_takes_away_a_name_writes_the_listing_of_its_directory() {
-    let list = |tree: Tree| observation::digest(&run(tree, |guest| told(guest.list("d"))).1.observations);
-    let before = list(Tree::new());
-    let writers: [fn(&mut Guest) -> Seen; 6] = [
-        |guest| told(guest.write_file("d/n", b"")),
-        |guest| told(guest.mkdir("d/n")),
-        |guest| told(guest.unlink("d/f")),
-        |guest| told(guest.rename("d/f", "e/n")),
-        |guest| told(guest.rename("k", "d/n")),
-        |guest| told(guest.rename("d/f", "d/n")),
-    ];
-    for writer in writers {
-        let changes = run(Tree::new(), writer).1.changes;
-        let changed: Vec<TreePath> = changes.into_iter().map(|change| change.path).collect();
-        assert!(changed.iter().any(|at| at.parent() == Some(path("d"))), "{changed:?}");
-        let turned = changed.iter().fold(Tree::new(), |tree, at| {
-            if tree.0.contains_key(at) { tree.gone(at.as_str()) } else { tree.file(at.as_str(), "") }
-        });
-        assert_ne!(before, list(turned));
-    }
-}
-
-#[test]
-fn a_mode_that_was_not_set_is_kept() {
-    for mode in [0o600, 0o755] {
-        let tree = Tree::new().file_with("d/f", "text", mode, 7);
-        let (_, lists) = run(tree, |guest| told(guest.write_file("d/f", b"new")));
-        assert_eq!(lists.changes[0].after.mode(), None);
-    }
-    let (_, lists) = run(Tree::new(), |guest| told((guest.write_file("n", b""), guest.mkdir("x"))));
-    assert_eq!(lists.changes.iter().map(|change| change.after.mode()).collect::<Vec<_>>(), [None, None]);
-    let (_, lists) = run(Tree::new(), |guest| told((guest.write_file("d/f", b"new"), guest.set_mode("d/f", 0o600))));
-    assert_eq!(lists.changes[0].after.mode(), Some(0o600), "set to what it was is set");
-}
-
-fn calls(most: usize) -> impl Strategy<Value = Vec<Op>> {
-    prop::collection::vec(any::<[u8; Op::BYTES]>().prop_map(Op::from_bytes), 0..most)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn a_run_that_is_not_disturbed_goes_the_same_way(before in calls(60), meanwhile in calls(4), run in calls(30)) {
-        check_disturbance(&before, &meanwhile, &run);
-    }
-}
