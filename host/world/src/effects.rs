@@ -233,13 +233,11 @@ impl Walk<'_> {
             self.observe_below(spot)?;
             return self.directory(id, spot.path, &Below::Kept(from));
         }
-        let mode = explicit_mode(inode, spot.source.as_ref().map(|(_, node)| node));
+        let mode = explicit_mode(inode, spot.source.as_ref());
         let next = match &spot.source {
             Some((origin, SourceNode::Directory { .. })) if !self.has_left(origin) => {
-                // Removed and made again: only another mode makes that a change.
-                if mode.is_some() {
-                    self.changed(spot, below, After::Directory { mode })?;
-                }
+                // Removed and made again.
+                self.changed(spot, below, After::Directory { mode })?;
                 return self.directory(id, spot.path, &Below::Replaced(origin.clone()));
             }
             Some((_, node)) => Below::Under(node.kind()),
@@ -270,7 +268,7 @@ impl Walk<'_> {
 
     fn file_after(&mut self, id: InodeId, spot: &Spot<'_>) -> Result<After, Fault> {
         let inode = self.tree.inode_mut(id);
-        let (mode, mtime) = (explicit_mode(inode, spot.source.as_ref().map(|(_, node)| node)), inode.mtime);
+        let (mode, mtime) = (explicit_mode(inode, spot.source.as_ref()), inode.mtime);
         if let Node::File(file) = &mut inode.node
             && let Some(body) = file.produced.take()
         {
@@ -301,16 +299,16 @@ fn metadata(inode: &Inode) -> Option<After> {
     (mode.is_some() || mtime.is_some()).then(|| After::Metadata { kind: inode.kind(), mode, mtime })
 }
 
-/// The mode to record: none where what is kept, or the default, is right.
-fn explicit_mode(inode: &Inode, source: Option<&SourceNode>) -> Option<u16> {
-    let kept = match (source, inode.kind()) {
-        (Some(SourceNode::File { mode, .. }), Kind::File) | (Some(SourceNode::Directory { mode }), Kind::Directory) => {
-            *mode
-        }
-        (_, Kind::Directory) => DEFAULT_DIRECTORY_MODE,
-        _ => DEFAULT_FILE_MODE,
+/// The mode to record: none where the run set none and what stood at the path is still there, or where something new has
+/// the default. What takes another's place says its mode even if that one's is the same, since nobody looked at it.
+fn explicit_mode(inode: &Inode, source: Option<&(TreePath, SourceNode)>) -> Option<u16> {
+    let replaced = source.filter(|(_, node)| node.kind() == inode.kind());
+    let is_kept = match replaced {
+        Some((origin, _)) => inode.tree_origin() == Some(origin),
+        None if inode.kind() == Kind::Directory => inode.mode == DEFAULT_DIRECTORY_MODE,
+        None => inode.mode == DEFAULT_FILE_MODE,
     };
-    (inode.mode_set || inode.mode != kept).then_some(inode.mode)
+    (inode.mode_set || !is_kept).then_some(inode.mode)
 }
 
 fn join(path: &TreePath, name: &str) -> Result<TreePath, Fault> {

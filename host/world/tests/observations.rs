@@ -150,7 +150,10 @@ fn a_directory_below_its_own_old_place_is_recorded_as_made_anew() {
     let changes = guest.changes();
     let afters: Vec<_> = changes.iter().map(|c| (c.path.as_str(), &c.after)).collect();
     let file = After::File { length: 4, hash: Hash::of(b"text"), mode: Some(0o600), mtime: 7 };
-    let expected = [("d/f", &After::Removed), ("d/old", &After::Directory { mode: None }), ("d/old/f", &file)];
+    // Nobody looked at the mode of the old one, so that of the new one is said.
+    let made = After::Directory { mode: Some(0o755) };
+    let expected =
+        [("d", &made), ("d/f", &After::Removed), ("d/old", &After::Directory { mode: None }), ("d/old/f", &file)];
     assert_eq!(afters, expected);
 }
 
@@ -189,4 +192,28 @@ fn lists_do_not_depend_on_the_order_in_which_the_tree_was_made() {
     let one = run(MemoryTree::new().file("a", "1").file("b/c", "2").symlink("z", "a"));
     let two = run(MemoryTree::new().symlink("z", "a").file("b/c", "2").file("a", "1"));
     assert_eq!(one, two);
+}
+
+#[test]
+fn what_takes_anothers_place_says_its_mode_whatever_that_one_has() {
+    let after = |mode: u16, run: &dyn Fn(&mut Guest)| {
+        let mut guest = Guest::new(MemoryTree::new().file_with("f", "1", mode, 7).file("g", "2"));
+        run(&mut guest);
+        guest.finish().lists
+    };
+    let renamed = |guest: &mut Guest| guest.rename("g", "f").unwrap();
+    let made_anew = |guest: &mut Guest| {
+        guest.unlink("f").unwrap();
+        guest.write_file("f", b"3").unwrap();
+    };
+    let runs: [&dyn Fn(&mut Guest); 2] = [&renamed, &made_anew];
+    for run in runs {
+        let lists = after(0o644, run);
+        assert_eq!(lists, after(0o600, run), "the mode of what was there was not looked at");
+        let change = lists.changes.iter().find(|change| change.path.as_str() == "f").unwrap();
+        assert!(matches!(change.after, After::File { mode: Some(0o644), .. }), "{change:?}");
+    }
+    let overwritten = |guest: &mut Guest| guest.write_file("f", b"3").unwrap();
+    let change = after(0o600, &overwritten).changes.remove(0);
+    assert!(matches!(change.after, After::File { mode: None, .. }), "overwriting keeps the mode: {change:?}");
 }
