@@ -214,21 +214,8 @@ mod tests {
     use opship_record::effect::After;
     use opship_record::tree::{apply, empty};
     use std::collections::HashMap;
-    use std::convert::Infallible;
 
-    #[derive(Default)]
-    struct Kept(HashMap<Hash, Vec<u8>>);
-
-    impl NodeStore for Kept {
-        type Error = Infallible;
-        fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
-            Ok(self.0.get(hash).cloned())
-        }
-        fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
-            self.0.insert(hash, bytes);
-            Ok(())
-        }
-    }
+    type Kept = HashMap<Hash, Vec<u8>>;
 
     fn path(text: &str) -> TreePath {
         if text.is_empty() { TreePath::root() } else { TreePath::new(text).unwrap() }

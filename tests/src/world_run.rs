@@ -8,11 +8,10 @@ use opship_record::effect::{After, Before, Change};
 use opship_record::node::{Kind, Node};
 use opship_record::plan::{PROFILE, Plan, Stdin, Step};
 use opship_record::record::Lists;
-use opship_record::tree::{self, NodeStore};
+use opship_record::tree;
 use opship_record::{FORMAT_VERSION, Hash, TreePath};
 use opship_world::{Budget, FileContent, Fixtures, MemoryContent, MemoryTree, Produced, SourceNode, WorldConfig};
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,18 +144,4 @@ fn collect_below(nodes: &Nodes, entry: &tree::TreeEntry, path: &str, found: &mut
 }
 
 /// Tree nodes in memory.
-#[derive(Default)]
-struct Nodes(HashMap<Hash, Vec<u8>>);
-
-impl NodeStore for Nodes {
-    type Error = Infallible;
-
-    fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
-        Ok(self.0.get(hash).cloned())
-    }
-
-    fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
-        self.0.insert(hash, bytes);
-        Ok(())
-    }
-}
+type Nodes = HashMap<Hash, Vec<u8>>;

@@ -43,11 +43,11 @@ fn one_change_in_a_large_directory_makes_few_nodes() {
     model.insert(path("d"), directory());
     let mut store = Nodes::default();
     let root = build(&mut store, &model);
-    let nodes = store.0.len();
+    let nodes = store.len();
     let changed = path("d/054321");
     let list = [Change { before: before(&model, &changed), after: after(&file("y")), path: changed.clone() }];
     let next = tree::apply(&mut store, &root, &list).unwrap();
-    let new = store.0.len() - nodes;
+    let new = store.len() - nodes;
     assert!(new <= 8, "{new} new nodes");
     let entry = tree::lookup(&store, &next, &changed).unwrap().unwrap();
     assert_eq!(entry.node, file("y"));
@@ -113,7 +113,7 @@ fn a_move_that_would_make_a_path_too_long_is_refused() {
 
 /// A store that gives other bytes than it was given.
 fn damage(store: &mut Nodes, hash: &Hash, with: impl Fn(&mut Vec<u8>)) {
-    with(store.0.get_mut(hash).unwrap());
+    with(store.get_mut(hash).unwrap());
 }
 
 #[test]
@@ -124,14 +124,14 @@ fn a_damaged_or_missing_node_is_named() {
     // A bit of a content's hash: the node stays well-formed.
     damage(&mut store, &root, |bytes| *bytes.last_mut().unwrap() ^= 1);
     assert!(matches!(tree::find(&store, &root, "a"), Err(TreeError::Damaged(hash, _)) if hash == root));
-    store.0.remove(&root);
+    store.remove(&root);
     assert_eq!(tree::list(&store, &root), Err(TreeError::Missing(root)));
 }
 
 /// Keeps a node that was made by hand.
 fn keep(store: &mut Nodes, bytes: Vec<u8>) -> Hash {
     let hash = tree::hash_of(&bytes);
-    store.0.insert(hash, bytes);
+    store.insert(hash, bytes);
     hash
 }
 

@@ -8,21 +8,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 
-#[derive(Default)]
-struct Nodes(HashMap<Hash, Vec<u8>>);
-
-impl NodeStore for Nodes {
-    type Error = Infallible;
-
-    fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
-        Ok(self.0.get(hash).cloned())
-    }
-
-    fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
-        self.0.insert(hash, bytes);
-        Ok(())
-    }
-}
+type Nodes = HashMap<Hash, Vec<u8>>;
 
 fn all(nodes: &Nodes, root: &Hash) -> BTreeMap<TreePath, Node> {
     let mut found = BTreeMap::new();

@@ -20,6 +20,8 @@ use crate::{Error, Hash, TreePath, codec, limits};
 use minicbor::data::Type;
 use minicbor::decode::Error as DecodeError;
 use minicbor::{Decode, Decoder, Encode, Encoder};
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::LazyLock;
 
 const NODE_CONTEXT: &str = "opship 1 tree node";
@@ -44,6 +46,20 @@ pub trait NodeStore {
     /// # Errors
     /// The store's own.
     fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Self::Error>;
+}
+
+/// Nodes in memory.
+impl NodeStore for HashMap<Hash, Vec<u8>> {
+    type Error = Infallible;
+
+    fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
+        Ok(self.get(hash).cloned())
+    }
+
+    fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
+        self.insert(hash, bytes);
+        Ok(())
+    }
 }
 
 /// What can go wrong with a tree.

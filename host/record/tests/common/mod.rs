@@ -6,27 +6,12 @@ pub(crate) mod targets;
 
 use opship_record::effect::{After, Before, Change};
 use opship_record::node::{Kind, Node};
-use opship_record::tree::{self, NodeStore, TreeError};
+use opship_record::tree::{self, TreeError};
 use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 
 /// Tree nodes in memory.
-#[derive(Default, Clone)]
-pub(crate) struct Nodes(pub(crate) HashMap<Hash, Vec<u8>>);
-
-impl NodeStore for Nodes {
-    type Error = Infallible;
-
-    fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
-        Ok(self.0.get(hash).cloned())
-    }
-
-    fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
-        self.0.insert(hash, bytes);
-        Ok(())
-    }
-}
+pub(crate) type Nodes = HashMap<Hash, Vec<u8>>;
 
 /// A tree as plain data.
 pub(crate) type Model = BTreeMap<TreePath, Node>;
@@ -97,7 +82,7 @@ pub(crate) fn read(store: &Nodes, root: &Hash) -> Model {
 pub(crate) fn changes_between(store: &Nodes, a: &Hash, b: &Hash) -> Vec<Change> {
     let model = read(store, a);
     let mut changes = Vec::new();
-    tree::diff::<_, TreeError<Infallible>>(store, a, b, &mut |path, old, new| {
+    tree::diff::<_, TreeError<std::convert::Infallible>>(store, a, b, &mut |path, old, new| {
         assert_eq!(model.get(path), old);
         let after = new.map_or(After::Removed, after);
         changes.push(Change { path: path.clone(), before: before(&model, path), after });

@@ -5,11 +5,10 @@ use opship_record::answer::Answer;
 use opship_record::effect::{self, Change, Origins};
 use opship_record::entry::{Body, BodyKind, Entry};
 use opship_record::record::{Record, StepStreams};
-use opship_record::tree::{self, NodeStore};
+use opship_record::tree;
 use opship_record::version::Version;
-use opship_record::{Hash, TreePath, codec, observation};
+use opship_record::{TreePath, codec, observation};
 use std::collections::HashMap;
-use std::convert::Infallible;
 
 /// A request: what was read of it encodes to the bytes that it was read from.
 pub(crate) fn entries(data: &[u8]) {
@@ -57,7 +56,7 @@ pub(crate) fn lists(data: &[u8]) {
 
 /// What fits the empty tree gives a whole tree, whose paths are those of the list.
 fn applied(list: &[Change]) {
-    let mut store = Nodes(HashMap::new());
+    let mut store = HashMap::new();
     if let Ok(root) = tree::apply(&mut store, &tree::empty(), list) {
         tree::verify(&store, &root).unwrap();
         for change in list {
@@ -67,25 +66,10 @@ fn applied(list: &[Change]) {
     }
 }
 
-struct Nodes(HashMap<Hash, Vec<u8>>);
-
-impl NodeStore for Nodes {
-    type Error = Infallible;
-
-    fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
-        Ok(self.0.get(hash).cloned())
-    }
-
-    fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
-        self.0.insert(hash, bytes);
-        Ok(())
-    }
-}
-
 /// A tree node, alone and as a tree.
 pub(crate) fn tree_node(data: &[u8]) {
     let hash = tree::hash_of(data);
-    let store = Nodes(HashMap::from([(hash, data.to_vec())]));
+    let store = HashMap::from([(hash, data.to_vec())]);
     let listed = tree::list(&store, &hash);
     match tree::references(data) {
         Ok(references) => assert!(references.nodes.len() <= 32 && references.blobs.len() <= 32),

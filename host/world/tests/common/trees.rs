@@ -3,25 +3,13 @@
 use super::*;
 use opship_record::effect::{self, Before, Origins};
 use opship_record::node::{Kind, Node};
-use opship_record::tree::{self, NodeStore};
+use opship_record::tree;
 use opship_record::{Hash, observation};
 use opship_world::SourceNode;
-use std::convert::Infallible;
+use std::collections::HashMap;
 
 /// Tree nodes in memory.
-#[derive(Default)]
-pub struct Nodes(BTreeMap<Hash, Vec<u8>>);
-
-impl NodeStore for Nodes {
-    type Error = Infallible;
-    fn node(&self, hash: &Hash) -> Result<Option<Vec<u8>>, Infallible> {
-        Ok(self.0.get(hash).cloned())
-    }
-    fn keep(&mut self, hash: Hash, bytes: Vec<u8>) -> Result<(), Infallible> {
-        self.0.insert(hash, bytes);
-        Ok(())
-    }
-}
+pub type Nodes = HashMap<Hash, Vec<u8>>;
 
 /// Builds a tree by changes over the empty one.
 pub fn build(nodes: &mut Nodes, all: &BTreeMap<TreePath, Node>) -> Hash {
@@ -132,7 +120,7 @@ pub fn differing(
     let mut differing = Vec::new();
     tree::diff(&nodes, &applied, &expected, &mut |path, a, b| {
         differing.push((path.clone(), a.cloned(), b.cloned()));
-        Ok::<(), tree::TreeError<Infallible>>(())
+        Ok::<(), tree::TreeError<std::convert::Infallible>>(())
     })
     .unwrap();
     differing
