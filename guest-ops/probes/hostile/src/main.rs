@@ -152,13 +152,13 @@ fn names() -> io::Result<()> {
 /// Gives one file ever more names.
 fn links() -> io::Result<()> {
     fs::write("one", b"x")?;
-    many(|number| files::hard_link("one", &long_name(number)))
+    many(|number| files::hard_link("one", long_name(number)))
 }
 
 /// Symbolic links with targets as long as they may be.
 fn targets() -> io::Result<()> {
     let target = "t/".repeat(2000);
-    many(|number| files::symlink(&target, &name(number)))
+    many(|number| files::symlink(&target, name(number)))
 }
 
 /// Lists a large directory on as many descriptors as there are, again and again.
@@ -180,7 +180,7 @@ fn maze() -> io::Result<()> {
     fs::create_dir("maze/0")?;
     for number in 1..200_u32 {
         let below = number - 1;
-        files::symlink(&format!("{below}/../{below}"), &format!("maze/{number}"))?;
+        files::symlink(format!("{below}/../{below}"), format!("maze/{number}"))?;
     }
     files::symlink("b", "maze/a")?;
     files::symlink("a", "maze/b")?;
