@@ -89,7 +89,7 @@ fn a_case_that_is_not_as_it_should_be_fails_with_the_reason() {
         ("fault", "unreachable"),
         ("wish", "unknown field `operations`"),
         ("lost", "nowhere"),
-        ("noise", "no WebAssembly module"),
+        ("noise", "no WebAssembly module that runs here"),
     ] {
         let line = line(&lines, name);
         assert!(line.starts_with("FAIL ") && line.contains(reason), "{line}");

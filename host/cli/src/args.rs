@@ -222,9 +222,9 @@ pub(crate) struct ModuleCheck {
     /// Run on a folder, which is only read [default: the working copy; an empty tree outside of one]
     #[arg(long, value_name = "DIR")]
     pub(crate) tree: Option<PathBuf>,
-    /// Longest time that one run may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub(crate) time_limit: u64,
+    /// Limits of each run.
+    #[command(flatten)]
+    pub(crate) limits: RunLimits,
     /// Arguments for the module, after '--'
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<OsString>,

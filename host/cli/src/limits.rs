@@ -4,15 +4,16 @@ use clap::Args;
 use opship_client::RunRequest;
 use opship_engine::{EngineConfig, ModuleLimits};
 use opship_server::ServerConfig;
+use opship_world::Budget;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
-/// Limits of `opship run`.
+/// Limits of `opship run` and `opship module check`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct RunLimits {
-    /// Longest time that the module may run, in seconds [default: none]
+    /// Longest time that the module may run, in seconds [default: none; 600 when it is checked]
     #[arg(long, value_name = "SECONDS", env = "OPSHIP_TIME_LIMIT")]
     time_limit: Option<u64>,
     /// Most memory of the module, in MiB
@@ -32,15 +33,32 @@ pub(crate) struct RunLimits {
 impl RunLimits {
     /// Sets what the run itself limits.
     pub(crate) fn apply(&self, request: &mut RunRequest) {
-        request.deadline = self.time_limit.map(Duration::from_secs);
-        request.budget.produced_bytes = self.output_limit.saturating_mul(MIB);
-        request.budget.inodes = self.files_limit;
-        request.budget.world_bytes = self.files_memory_limit.saturating_mul(MIB);
+        (request.deadline, request.budget) = (self.time(), self.budget());
     }
 
     /// Sets what the engine limits.
     pub(crate) fn apply_to_engine(&self, config: &mut EngineConfig) {
-        config.memory_bytes = self.memory_limit.saturating_mul(MIB);
+        config.memory_bytes = self.memory_bytes();
+    }
+
+    /// The longest time, if there is a limit.
+    pub(crate) fn time(&self) -> Option<Duration> {
+        self.time_limit.map(Duration::from_secs)
+    }
+
+    /// What the world limits.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget {
+            produced_bytes: self.output_limit.saturating_mul(MIB),
+            inodes: self.files_limit,
+            world_bytes: self.files_memory_limit.saturating_mul(MIB),
+            ..Budget::default()
+        }
+    }
+
+    /// Most bytes of a module's memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_limit.saturating_mul(MIB)
     }
 }
 

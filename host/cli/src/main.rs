@@ -35,7 +35,12 @@ fn main() -> ExitCode {
     }
     raise_descriptor_limit();
     start_log(matches!(cli.command, Command::Serve(_)));
-    commands::dispatch(cli)
+    let code = commands::dispatch(cli);
+    if output::is_lost() {
+        output::error("what this command prints could not be written; free some space where it goes and ask again");
+        return ExitCode::from(output::FAILURE);
+    }
+    code
 }
 
 /// The usual limit of 1,024 is for programs that use `select`; a run with many large files, or a server, needs more.

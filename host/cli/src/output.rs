@@ -2,8 +2,9 @@
 
 use opship_client::ClientError;
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// opship itself failed.
 pub(crate) const FAILURE: u8 = 125;
@@ -12,9 +13,20 @@ pub(crate) const REFUSAL: u8 = 126;
 /// No such module.
 pub(crate) const UNKNOWN_MODULE: u8 = 127;
 
-/// Writes a line. A reader that has left needs none, and there is nobody to tell.
+/// Was something that was to be said lost, for example on a full disk?
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Writes a line. A reader that has left needs none; any other failure is told by the exit code ([`is_lost`]).
 fn say(to: &mut dyn Write, text: &str) {
-    let _ = writeln!(to, "{text}").and_then(|()| to.flush());
+    match writeln!(to, "{text}").and_then(|()| to.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => LOST.store(true, Ordering::Relaxed),
+        _ => {}
+    }
+}
+
+/// Was something that was to be said lost?
+pub(crate) fn is_lost() -> bool {
+    LOST.load(Ordering::Relaxed)
 }
 
 /// Prints an error for people.

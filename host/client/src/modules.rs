@@ -308,10 +308,14 @@ impl From<&ModuleChoice> for ModuleDescription {
     }
 }
 
-/// Names of modules: like those of workspaces, so that they are safe in paths and addresses.
-fn check_name(name: &str) -> Result<(), ClientError> {
+/// Can a module be called so? Names are like those of workspaces, so that they are safe in paths and addresses.
+pub fn is_module_name(name: &str) -> bool {
     let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
-    if name.is_empty() || name.len() > 63 || !name.chars().all(valid) || name.starts_with(['.', '-', '_']) {
+    !name.is_empty() && name.len() <= 63 && name.chars().all(valid) && !name.starts_with(['.', '-', '_'])
+}
+
+fn check_name(name: &str) -> Result<(), ClientError> {
+    if !is_module_name(name) {
         return Err(ClientError::Refused(format!(
             "'{name}' cannot name a module: use a to z, 0 to 9, '.', '_' and '-', at most 63"
         )));

@@ -38,7 +38,7 @@ pub enum ModuleError {
         limit: u64,
     },
     /// The bytes are not a WebAssembly module.
-    #[error("this is no WebAssembly module: {detail}; build it for the target wasm32-wasip1")]
+    #[error("this is no WebAssembly module that runs here: {detail}; build it for the target wasm32-wasip1")]
     Malformed {
         /// What the parser met.
         detail: String,
@@ -47,7 +47,9 @@ pub enum ModuleError {
     #[error("this is a component, not a core module; build it for the target wasm32-wasip1, not wasm32-wasip2")]
     Component,
     /// There is no `_start` without parameters and results.
-    #[error("the module does not export the function '_start'; build it as a command, not as a library (reactor)")]
+    #[error(
+        "the module does not export a function '_start' without parameters and results; build it as a command, not as a library (reactor)"
+    )]
     NoStart,
     /// It calls functions that work on its memory, but does not export it.
     #[error("the module does not export its memory under the name 'memory'; have the linker export it")]
@@ -56,11 +58,13 @@ pub enum ModuleError {
     #[error(
         "the module imports {}, which the sandbox does not offer; build it for WASI preview 1 (wasm32-wasip1) \
          without these",
-        list(wanted)
+        list(wanted, *count)
     )]
     Imports {
         /// Module and name of the first hundred such imports, in the module's order; long names are cut.
         wanted: Vec<(String, String)>,
+        /// How many there are in all.
+        count: usize,
     },
     /// The bytes are not those that were asked for.
     #[error("the module's bytes have the hash {actual} where {expected} was expected; fetch the module again")]
@@ -173,12 +177,12 @@ fn quoted(said: &str) -> String {
 }
 
 /// Names for people, at most 20 of them.
-fn list(wanted: &[(String, String)]) -> String {
+fn list(wanted: &[(String, String)], count: usize) -> String {
     const SHOWN: usize = 20;
     let name = |(module, name): &(String, String)| format!("'{}.{}'", printable(module, 80), printable(name, 80));
     let mut names: Vec<String> = wanted.iter().take(SHOWN).map(name).collect();
-    if wanted.len() > SHOWN {
-        names.push(format!("and {} more", wanted.len() - SHOWN));
+    if count > names.len() {
+        names.push(format!("and {} more", count - names.len()));
     }
     names.join(", ")
 }

@@ -47,6 +47,7 @@ struct Reading {
     imported: usize,
     imports: Vec<(String, String)>,
     refused: Vec<(String, String)>,
+    refused_in_all: usize,
     needs_memory: bool,
     memory_pages: u64,
     table_elements: u64,
@@ -114,10 +115,13 @@ impl Reading {
                     self.needs_memory |= known.needs_memory();
                     self.imports.push((import.module.to_owned(), import.name.to_owned()));
                 }
-                _ if self.refused.len() < WANTED => {
-                    self.refused.push((shortened(import.module), shortened(import.name)));
+                _ => {
+                    self.refused_in_all += 1;
+                    if self.refused.len() < WANTED {
+                        let typed = if offered.is_some() { " (with another type)" } else { "" };
+                        self.refused.push((shortened(import.module), shortened(import.name) + typed));
+                    }
                 }
-                _ => {}
             }
         }
         self.imported = self.functions.len();
@@ -189,7 +193,7 @@ impl Reading {
 
     fn finish(self, bytes: u64) -> Result<ModuleInfo, ModuleError> {
         if !self.refused.is_empty() {
-            return Err(ModuleError::Imports { wanted: self.refused });
+            return Err(ModuleError::Imports { wanted: self.refused, count: self.refused_in_all });
         }
         let start = self.start.and_then(|index| self.functions.get(index as usize));
         let start = start.and_then(|ty| self.types.get(*ty as usize));
@@ -218,5 +222,7 @@ fn check(what: &'static str, actual: u64, limit: u64) -> Result<(), ModuleError>
 }
 
 fn malformed(error: BinaryReaderError) -> ModuleError {
-    ModuleError::Malformed { detail: printable(&error.to_string(), DETAIL) }
+    // The parser shows bytes over several lines.
+    let words: Vec<String> = error.to_string().split_whitespace().map(str::to_owned).collect();
+    ModuleError::Malformed { detail: printable(&words.join(" "), DETAIL) }
 }

@@ -27,11 +27,11 @@ fn every_import_that_no_world_offers_is_listed() {
     let wanted = |module: &str, name: &str| (module.to_owned(), name.to_owned());
     let expected = vec![
         wanted("env", "system"),
-        wanted("wasi_snapshot_preview1", "fd_close"),
-        wanted("wasi_snapshot_preview1", "sched_yield"),
+        wanted("wasi_snapshot_preview1", "fd_close (with another type)"),
+        wanted("wasi_snapshot_preview1", "sched_yield (with another type)"),
         wanted("env", "memory"),
     ];
-    assert_eq!(error, ModuleError::Imports { wanted: expected });
+    assert_eq!(error, ModuleError::Imports { count: expected.len(), wanted: expected });
     assert!(error.to_string().contains("'env.system', 'wasi_snapshot_preview1.fd_close'"), "{error}");
 }
 
@@ -40,6 +40,9 @@ fn a_list_of_imports_stays_readable() {
     let long = "n".repeat(5_000);
     let imports: String = (0..100).map(|n| format!(r#"(import "env\1b[2J" "{n}{long}" (func))"#)).collect();
     let error = refusal(&format!(r#"(module {imports} (func (export "_start")))"#)).to_string();
+    let many: String = (0..3_000).map(|n| format!(r#"(import "env" "{n}" (func))"#)).collect();
+    let counted = refusal(&format!(r#"(module {many} (func (export "_start")))"#)).to_string();
+    assert!(counted.contains("and 2980 more"), "{counted}");
     assert!(error.contains("and 80 more") && !error.contains('\u{1b}') && error.len() < 4_000, "{error:?}");
 }
 

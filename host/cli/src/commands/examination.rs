@@ -72,6 +72,12 @@ fn headline(examination: &Examination) -> String {
 fn print_ran(ran: &Ran) {
     let pages = ran.usage.memory_pages;
     line("ran", &format!("{}, exit code {}, {} of memory", millis(ran.micros), ran.exit, output::bytes(pages * PAGE)));
+    if ran.exit != 0 {
+        line("", "the module itself says that it failed: is this the run that you meant?");
+    }
+    for (index, words) in ran.said.lines().enumerate() {
+        line(if index == 0 { "said" } else { "" }, words);
+    }
     let (observed, changed) = (output::count(ran.observed as u64, "thing"), output::count(ran.changed as u64, "path"));
     let produced = output::bytes(ran.produced_bytes);
     line("did", &format!("saw {observed}, changed {changed}, wrote {produced}; record of {} B", ran.record_bytes));
@@ -188,7 +194,7 @@ fn ran_as_json(ran: &Ran) -> Value {
         "depends_on": names(depends_on),
         "contradictions": names(ran.contradictions()),
         "asked_for": { "clock": asked.clock, "random": asked.random, "poll": asked.poll },
-        "exit": ran.exit, "micros": ran.micros, "memory_pages": ran.usage.memory_pages,
+        "exit": ran.exit, "said": ran.said, "micros": ran.micros, "memory_pages": ran.usage.memory_pages,
         "observed": ran.observed, "changed": ran.changed,
         "produced_bytes": ran.produced_bytes, "record_bytes": ran.record_bytes,
         "worlds": ran.comparisons.iter().map(|c| found_as_json(c.world, &c.found)).collect::<Vec<_>>(),

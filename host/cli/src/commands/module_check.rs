@@ -19,6 +19,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// How long one run may take where no limit is given.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// It did something else in worlds that are equal for it.
 const CONTRADICTION: u8 = 1;
 
@@ -48,6 +50,9 @@ fn try_check(arguments: &ModuleCheck, json: bool) -> Result<ExitCode, ClientErro
         output::json(&examination::as_json(&choice, &examination));
     } else {
         examination::print(&choice.name, &examination);
+    }
+    if copy.is_none() && arguments.tree.is_none() {
+        output::note("it ran on an empty tree, since this is no working copy; '--tree DIR' takes a folder");
     }
     Ok(ExitCode::from(exit_code(&examination)))
 }
@@ -124,7 +129,9 @@ fn request(
         clock_start: now(),
         compiler: run::compiler()?,
         scratch: std::env::temp_dir(),
-        deadline: Duration::from_secs(arguments.time_limit),
+        deadline: arguments.limits.time().unwrap_or(PATIENCE),
+        budget: arguments.limits.budget(),
+        memory_bytes: arguments.limits.memory_bytes(),
         progress: Some(Box::new(move |done, all| bars.step("running in other worlds", done as u64, all as u64))),
     })
 }
@@ -163,6 +170,7 @@ mod tests {
     fn ended_in(world: Perturbation) -> Examination {
         let ran = Ran {
             exit: 0,
+            said: String::new(),
             micros: 1,
             usage: Usage::default(),
             observed: 0,

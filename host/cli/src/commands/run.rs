@@ -4,7 +4,7 @@ use super::sync::Bars;
 use super::{book, here, inspect, module, wait};
 use crate::args::Run;
 use crate::output;
-use opship_client::modules::{ModuleBook, ModuleChoice};
+use opship_client::modules::{ModuleBook, ModuleChoice, is_module_name};
 use opship_client::sync::{Progress, api_for};
 use opship_client::{ClientError, RunReport, RunRequest, StdinRequest, StepRequest, UserCache, WorkingCopy};
 use opship_engine::{Compiler, Engine, EngineConfig};
@@ -151,6 +151,9 @@ pub(super) fn choose_named(
             wait(async { book.download(&mut api_for(copy)?, &choice).await })?;
         }
         return Ok(Some(choice));
+    }
+    if !is_module_name(name.strip_prefix("std/").unwrap_or(name)) {
+        return Ok(None);
     }
     let asked = wait(async {
         let mut api = api_for(copy)?;

@@ -48,6 +48,10 @@ pub struct ExamineRequest {
     pub scratch: PathBuf,
     /// How long one run may take.
     pub deadline: Duration,
+    /// What one run may take of the host.
+    pub budget: Budget,
+    /// Most bytes of one run's memory.
+    pub memory_bytes: u64,
     /// Is told how many worlds of how many are done.
     pub progress: Option<Box<dyn Fn(usize, usize) + Send + Sync>>,
 }
@@ -141,7 +145,8 @@ impl<'a> Examiner<'a> {
         times.sort_unstable();
         let micros = times.get(times.len() / 2).copied().unwrap_or(base.micros);
         let record = Record::new(self.plan.clone(), &base.outcome.lists);
-        Ok(Ran::new(&base, micros, record.encode().len(), comparisons))
+        Ran::new(&base, micros, record.encode().len(), comparisons)
+            .map_err(ClientError::io("reading what the run said"))
     }
 
     /// Runs the module in one other world.
@@ -178,7 +183,8 @@ impl<'a> Examiner<'a> {
     /// earlier one of the same target left it there.
     fn load(&self, target: Target) -> Result<Ready, ClientError> {
         let cache = Some(self.folder.path().join("compiled"));
-        let config = EngineConfig { target, cache, ..EngineConfig::new(self.request.compiler.clone()) };
+        let memory_bytes = self.request.memory_bytes;
+        let config = EngineConfig { target, cache, memory_bytes, ..EngineConfig::new(self.request.compiler.clone()) };
         let engine = Engine::new(config).map_err(|error| ClientError::Refused(error.to_string()))?;
         let (hash, started) = (self.request.step.module, Instant::now());
         let mut bytes = || Ok(self.request.module.clone());
@@ -200,7 +206,7 @@ impl<'a> Examiner<'a> {
             plan,
             source,
             spill: self.spill.clone(),
-            budget: Budget::default(),
+            budget: self.request.budget,
             stdin_blobs: self.stdin.clone(),
             mounts,
             fixtures: Fixtures::default(),

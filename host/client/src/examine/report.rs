@@ -2,6 +2,11 @@
 
 use super::{Difference, Perturbation};
 use opship_engine::{Finished, ModuleInfo, RunError, Target, Usage};
+use opship_world::Produced;
+use std::io;
+
+/// Most bytes of standard error that are kept.
+const SAID: usize = 1000;
 
 /// All that was found about a module and one way to call it.
 #[derive(Debug)]
@@ -30,6 +35,8 @@ pub struct Compiled {
 pub struct Ran {
     /// The exit code.
     pub exit: u32,
+    /// The end of what it wrote to standard error.
+    pub said: String,
     /// How long a run takes, in microseconds: the median of those in the first world and in others that are as fast.
     pub micros: u64,
     /// What the first run used.
@@ -68,13 +75,26 @@ pub enum Found {
     Skipped(String),
 }
 
+/// The end of a stream as text.
+fn end_of(stream: &Produced) -> io::Result<String> {
+    let mut bytes = vec![0; usize::try_from(stream.length).unwrap_or(usize::MAX).min(SAID)];
+    let count = stream.read_at(stream.length - bytes.len() as u64, &mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes[..count]).trim().to_owned())
+}
+
 impl Ran {
-    pub(super) fn new(first: &Finished, micros: u64, record_bytes: usize, comparisons: Vec<Comparison>) -> Ran {
+    pub(super) fn new(
+        first: &Finished,
+        micros: u64,
+        record_bytes: usize,
+        comparisons: Vec<Comparison>,
+    ) -> io::Result<Ran> {
         let outcome = &first.outcome;
         let streams = outcome.streams.iter().map(|(stdout, stderr)| stdout.length + stderr.length);
         let produced = outcome.files.values().map(|file| file.length).chain(streams).sum();
-        Ran {
+        Ok(Ran {
             exit: outcome.lists.exits.first().copied().unwrap_or(0),
+            said: outcome.streams.first().map_or(Ok(String::new()), |(_, stderr)| end_of(stderr))?,
             micros,
             usage: first.usage,
             observed: outcome.lists.observations.len(),
@@ -82,7 +102,7 @@ impl Ran {
             produced_bytes: produced,
             record_bytes,
             comparisons,
-        }
+        })
     }
 
     /// The recorded things that what it does depends on.
@@ -112,6 +132,7 @@ mod tests {
         let comparison = |world, found| Comparison { world, found };
         let ran = Ran {
             exit: 0,
+            said: String::new(),
             micros: 1,
             usage: Usage::default(),
             observed: 0,

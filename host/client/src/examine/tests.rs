@@ -2,7 +2,7 @@
 use super::*;
 use opship_record::TreePath;
 use opship_record::node::Kind;
-use opship_world::{MemoryContent, MemoryTree, SourceError, SourceNode};
+use opship_world::{Budget, MemoryContent, MemoryTree, SourceError, SourceNode};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Prints the first 8 bytes of the file `f`, then those of standard input.
@@ -32,6 +32,8 @@ fn request(text: &str, tree: Arc<dyn TreeSource>) -> ExamineRequest {
         compiler: Compiler::InProcess,
         scratch: std::env::temp_dir(),
         deadline: Duration::from_secs(600),
+        budget: Budget::default(),
+        memory_bytes: 1 << 30,
         progress: None,
     }
 }

@@ -111,7 +111,7 @@ fn mount(at: &MountAt) -> Result<Mount, Problem> {
 fn refused(error: &ModuleError) -> Problem {
     let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "module-refused", error.to_string());
     match error {
-        ModuleError::Imports { wanted } => {
+        ModuleError::Imports { wanted, .. } => {
             let wanted: Vec<String> =
                 wanted.iter().take(100).map(|(module, name)| format!("{module}.{name}")).collect();
             problem.with("wanted", json!(wanted))

@@ -1,5 +1,6 @@
 //! What the corpus holds: how each case is called.
 
+mod languages;
 mod operations;
 mod others;
 mod probe;
@@ -93,5 +94,7 @@ const fn case(name: &'static str, steps: &'static [StepDefinition]) -> Definitio
 
 /// All cases. One that has been recorded is never changed: what is new gets a name of its own.
 pub fn cases() -> Vec<Definition> {
-    [operations::GZIP, operations::SORT, operations::TAR, others::OTHERS, others::PROGRAMS, probe::PROBE].concat()
+    let operations = [operations::GZIP, operations::SORT, operations::TAR];
+    let others = [others::OTHERS, others::PROGRAMS, probe::PROBE, languages::LANGUAGES];
+    [operations.concat(), others.concat()].concat()
 }
