@@ -15,7 +15,7 @@ use opship_world::{FileContent, Fixtures, MemoryContent, Outcome, Produced, Prod
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// After this time a run is a long one.
 const LONG_AFTER: Duration = Duration::from_millis(20);
@@ -218,7 +218,7 @@ fn run(
     (place, room): (&Place, Room),
 ) -> Attempt {
     let state = &context.state;
-    let long = place.clone();
+    let (long, started) = (place.clone(), Instant::now());
     let run = Run {
         deadline: Some(state.deadline),
         slow: Some(Slow { after: LONG_AFTER, call: Box::new(move || long.turn_long()) }),
@@ -250,16 +250,37 @@ fn run(
     if !agreement.is_match() {
         return Attempt::Not(NotMatched { reason: agreement.reason(), detail: None, ran: Some(ran), broke_off: false });
     }
-    match keep(context, &ran.outcome) {
-        Ok(()) => Attempt::Matched(Arc::new(ran)),
+    match keep(context, &ran.outcome, started, place) {
+        Ok(None) => Attempt::Matched(Arc::new(ran)),
+        Ok(Some(broke_off)) => broke_off,
         Err(error) => Attempt::Halt(error.into()),
     }
 }
 
-/// Makes what a run made durable, but for what travels in the transaction.
-fn keep(context: &Context, outcome: &Outcome) -> Result<(), StorageError> {
+/// Makes what a run made durable, but for what travels in the transaction. That is part of the replay's time: many large
+/// outputs turn it into a long one, and end it, as the run itself would.
+fn keep(
+    context: &Context,
+    outcome: &Outcome,
+    started: Instant,
+    place: &Place,
+) -> Result<Option<Attempt>, StorageError> {
+    let state = &context.state;
     let mut seen = BTreeSet::new();
-    produced(outcome)
-        .filter(|p| small(p).is_none() && seen.insert(p.hash))
-        .try_for_each(|p| context.state.store.put_produced(&context.scope, p))
+    for made in produced(outcome).filter(|p| small(p).is_none() && seen.insert(p.hash)) {
+        if state.cancel.load(Ordering::Relaxed) {
+            return Ok(Some(Attempt::Halt(Halt::Failed("the server is stopping; send the entry again".to_owned()))));
+        }
+        let taken = started.elapsed();
+        if taken >= state.deadline {
+            let detail = Some(RunError::Deadline.to_string());
+            let reason = Reason::ReplaySlow;
+            return Ok(Some(Attempt::Not(NotMatched { reason, detail, ran: None, broke_off: true })));
+        }
+        if taken >= LONG_AFTER && !place.is_long() && !place.turn_long() {
+            return Ok(Some(Attempt::Crowded));
+        }
+        state.store.put_produced(&context.scope, made)?;
+    }
+    Ok(None)
 }

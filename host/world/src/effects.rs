@@ -8,6 +8,11 @@ use opship_record::node::{DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, Kind};
 use opship_record::{Error, Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How often a change's paths and targets are held, about.
+const COPIES: usize = 6;
+/// What a change takes besides, about.
+const CHANGE: usize = 128;
+
 pub(crate) struct Effects {
     /// Sorted by path.
     pub(crate) changes: Vec<Change>,
@@ -55,14 +60,20 @@ fn detach_own_descendants(tree: &mut Tree) -> Result<(), Fault> {
     Ok(())
 }
 
-fn push_children(tree: &Tree, id: InodeId, path: &TreePath, open: &mut Vec<(InodeId, TreePath)>) -> Result<(), Fault> {
+fn push_children(
+    tree: &mut Tree,
+    id: InodeId,
+    path: &TreePath,
+    open: &mut Vec<(InodeId, TreePath)>,
+) -> Result<(), Fault> {
     let Some(directory) = tree.inode(id).directory() else { return Ok(()) };
+    let before = open.len();
     for (name, child) in &directory.entries {
         if let Some(child) = child.filter(|child| tree.inode(*child).directory().is_some()) {
             open.push((child, join(path, name)?));
         }
     }
-    Ok(())
+    tree.hold(open[before..].iter().map(|(_, path)| path.as_str().len()).sum())
 }
 
 /// What the states before of a directory's children are compared with, as [`opship_record::effect::Origins`] maps them.
@@ -132,7 +143,7 @@ impl Walk<'_> {
 
     fn removed(&mut self, spot: &Spot<'_>) -> Result<(), Fault> {
         let before = self.before(spot, None)?;
-        self.changes.insert(spot.path.clone(), (before, After::Removed));
+        self.put(spot.path.clone(), before, After::Removed)?;
         self.removed_below(spot)
     }
 
@@ -141,7 +152,7 @@ impl Walk<'_> {
         for (path, source, node) in self.gone_below(spot)? {
             let gone = Spot { path: &path, source: Some((source, node)) };
             let before = self.before(&gone, None)?;
-            self.changes.insert(path, (before, After::Removed));
+            self.put(path, before, After::Removed)?;
         }
         Ok(())
     }
@@ -203,7 +214,7 @@ impl Walk<'_> {
             Node::File(_) | Node::Symlink(_) => {
                 if let Some(after) = metadata(inode) {
                     let before = Before::Kind { kind: inode.kind() };
-                    self.changes.insert(spot.path.clone(), (before, after));
+                    self.put(spot.path.clone(), before, after)?;
                 }
                 return Ok(());
             }
@@ -211,10 +222,15 @@ impl Walk<'_> {
         if in_place { Ok(()) } else { self.removed_below(spot) }
     }
 
+    fn put(&mut self, path: TreePath, before: Before, after: After) -> Result<(), Fault> {
+        self.tree.hold(change_bytes(&path, &before, &after))?;
+        self.changes.insert(path, (before, after));
+        Ok(())
+    }
+
     fn changed(&mut self, spot: &Spot<'_>, below: &Below, after: After) -> Result<(), Fault> {
         let before = self.before(spot, Some(below))?;
-        self.changes.insert(spot.path.clone(), (before, after));
-        Ok(())
+        self.put(spot.path.clone(), before, after)
     }
 
     fn present_directory(&mut self, id: InodeId, spot: &Spot<'_>, below: &Below, in_place: bool) -> Result<(), Fault> {
@@ -222,7 +238,7 @@ impl Walk<'_> {
         if in_place {
             if let Some(after) = metadata(inode) {
                 let before = Before::Kind { kind: Kind::Directory };
-                self.changes.insert(spot.path.clone(), (before, after));
+                self.put(spot.path.clone(), before, after)?;
             }
             let origin = spot.source.as_ref().map(|(origin, _)| origin.clone()).unwrap_or_default();
             return self.directory(id, spot.path, &Below::Kept(origin));
@@ -278,8 +294,9 @@ impl Walk<'_> {
             return Ok(After::File { length, hash, mode, mtime });
         }
         if let Some(((produced, _), paths)) = self.produced.get_mut(&id) {
+            let after = After::File { length: produced.length, hash: produced.hash, mode, mtime };
             paths.push(spot.path.clone());
-            return Ok(After::File { length: produced.length, hash: produced.hash, mode, mtime });
+            return Ok(after);
         }
         let length = inode.length();
         let inode = self.tree.inode(id);
@@ -290,6 +307,22 @@ impl Walk<'_> {
         };
         Ok(After::File { length, hash, mode, mtime })
     }
+}
+
+/// Bytes of the host's memory that a change takes, about: its paths and targets are held several times over, here, in the
+/// lists and by whoever applies them.
+fn change_bytes(path: &TreePath, before: &Before, after: &After) -> usize {
+    let before = match before {
+        Before::Absent { missing, .. } => missing.as_str().len(),
+        Before::Symlink { target } => target.len(),
+        _ => 0,
+    };
+    let after = match after {
+        After::Symlink { target, .. } => target.len(),
+        After::Moved { from, .. } => from.as_str().len(),
+        _ => 0,
+    };
+    COPIES * (path.as_str().len() + before + after + CHANGE)
 }
 
 /// What was set of something whose content is untouched.

@@ -66,6 +66,12 @@ impl Tree {
         }
     }
 
+    /// Counts memory of the host, and ends a run that takes too much of it.
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), Fault> {
+        self.store.hold(bytes as u64);
+        self.store.check_held()
+    }
+
     fn add(&mut self, inode: Inode) -> Result<InodeId, Fault> {
         if self.inodes.len() as u64 >= self.limit {
             return Err(Fault::Limit { what: "files, directories and links", limit: self.limit });

@@ -117,6 +117,23 @@ fn names_links_and_targets_take_memory_that_is_limited() {
 }
 
 #[test]
+fn what_a_run_leaves_is_limited_too_also_where_its_names_are_short_and_its_paths_long() {
+    let left = |links: u32, world_bytes: u64| {
+        let budget = Budget { world_bytes, ..Budget::default() };
+        let mut guest = Guest::begin(opship_world::WorldConfig { budget, ..config(MemoryTree::new(), vec![step()]) });
+        let deep = vec!["d".repeat(200); 18].join("/");
+        (0..18).for_each(|depth| guest.mkdir(&deep[..depth * 201 + 200]).unwrap());
+        guest.symlink(&"t".repeat(4000), &format!("{deep}/l")).unwrap();
+        (0..links).for_each(|number| guest.link(&format!("{deep}/l"), &format!("{deep}/{number}")).unwrap());
+        guest.world.end_step(0).unwrap();
+        guest.world.finish().map(|outcome| outcome.lists.changes.len())
+    };
+    assert_eq!(left(20, 4 << 20).unwrap(), 18 + 1 + 20);
+    let error = left(500, 4 << 20).unwrap_err().to_string();
+    assert!(error.contains("names and listings"), "{error}");
+}
+
+#[test]
 fn listings_that_are_held_are_limited_and_given_back_with_their_descriptors() {
     let names: Vec<String> = (0..500).map(|number| format!("{number:0>200}")).collect();
     let tree = || names.iter().fold(MemoryTree::new(), |tree, name| tree.file(name, "x"));

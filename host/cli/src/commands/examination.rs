@@ -61,7 +61,10 @@ fn headline(examination: &Examination) -> String {
     }
     let depends: Vec<&str> = ran.depends_on().into_iter().map(shown).collect();
     match depends.as_slice() {
-        [] => "deterministic; what it does depends on its input alone".to_owned(),
+        [] if ran.usage.asked == Default::default() => {
+            "deterministic; what it does depends on its input alone".to_owned()
+        }
+        [] => "deterministic; what it asked for made no difference in any world".to_owned(),
         [others @ .., last] if !others.is_empty() => {
             format!("deterministic; what it does depends on {} and {last}", others.join(", "))
         }

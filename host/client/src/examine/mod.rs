@@ -97,7 +97,7 @@ impl<'a> Examiner<'a> {
         let folder = tempfile::Builder::new().prefix("opship-check-").tempdir_in(&request.scratch);
         let folder = folder.map_err(ClientError::io(format!("making a folder in '{}'", request.scratch.display())))?;
         let mut stdin = Blobs::new();
-        let plan = request.plan(request.stdin(folder.path(), &mut stdin)?);
+        let plan = request.plan(request.stdin(folder.path(), &mut stdin)?)?;
         plan.validate()?;
         Ok(Examiner {
             request,
@@ -227,19 +227,20 @@ fn is_about_target(error: &ModuleError) -> bool {
     matches!(error, ModuleError::CompileFailed { .. } | ModuleError::CompileLimit { .. })
 }
 
-/// The seed of all worlds but one.
-const SEED: [u8; 16] = [0x5a; 16];
-
 impl ExamineRequest {
-    fn plan(&self, stdin: Option<Stdin>) -> Plan {
-        Plan {
+    /// The first world's plan. Its seed is drawn anew each time, so that no module can tell that it is examined.
+    fn plan(&self, stdin: Option<Stdin>) -> Result<Plan, ClientError> {
+        let mut seed = [0; 16];
+        let drawn = getrandom::fill(&mut seed).map_err(|error| io::Error::other(error.to_string()));
+        drawn.map_err(ClientError::io("drawing random bytes"))?;
+        Ok(Plan {
             format: FORMAT_VERSION,
             steps: vec![Step { stdin, ..self.step.without_stdin() }],
             clock_start: self.clock_start,
-            seed: SEED.into(),
+            seed: seed.into(),
             limits: None,
             profile: PROFILE,
-        }
+        })
     }
 
     /// Standard input, kept in `folder` so that each run reads the same.

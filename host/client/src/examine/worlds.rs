@@ -91,7 +91,11 @@ impl Perturbation {
     pub(super) fn plan(self, first: &Plan) -> Option<Plan> {
         let mut plan = first.clone();
         match self {
-            Perturbation::Clock => plan.clock_start = first.clock_start.wrapping_add(LATER),
+            // By nothing that a module could know.
+            Perturbation::Clock => {
+                let further = first.seed.iter().take(6).fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+                plan.clock_start = first.clock_start.wrapping_add(LATER + further);
+            }
             Perturbation::Seed => plan.seed = first.seed.map(|byte| !byte).into(),
             Perturbation::EnvironmentOrder => {
                 plan.steps.iter_mut().filter_map(|step| step.environment.as_mut()).for_each(|all| all.reverse());
