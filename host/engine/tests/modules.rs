@@ -32,7 +32,10 @@ fn every_import_that_no_world_offers_is_listed() {
         wanted("env", "memory"),
     ];
     assert_eq!(error, ModuleError::Imports { count: expected.len(), wanted: expected });
-    assert!(error.to_string().contains("'env.system', 'wasi_snapshot_preview1.fd_close (with another type)'"), "{error}");
+    assert!(
+        error.to_string().contains("'env.system', 'wasi_snapshot_preview1.fd_close (with another type)'"),
+        "{error}"
+    );
 }
 
 #[test]
