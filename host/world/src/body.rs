@@ -1,6 +1,6 @@
 //! Bytes that a run makes: in memory while they are few, on disk beyond, hashed while they are written there in order.
 
-use crate::{Budget, Fault, FileContent, Produced, ProducedBody, Spill, SpillFile, Trap, read_fully_at};
+use crate::{Budget, Fault, FileContent, Produced, ProducedBody, SPILL_PIECE, Spill, SpillFile, Trap, read_fully_at};
 use opship_record::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -111,6 +111,8 @@ struct Spilled {
     tail: Vec<u8>,
     /// Has seen all bytes, as long as they were written in order.
     hasher: Option<Hasher>,
+    /// Bytes written since the last piece was told of.
+    piece: usize,
 }
 
 impl Body {
@@ -176,6 +178,9 @@ impl Body {
         let held = self.held();
         self.put(offset, data).map_err(Fault::Spill)?;
         self.length = self.length.max(end);
+        if let Bytes::Spilled(spilled) = &mut self.bytes {
+            spilled.count(store, data.len())?;
+        }
         self.recount(store, held)
     }
 
@@ -249,7 +254,7 @@ impl Body {
         spill.file.write_all_at(bytes, 0).map_err(Fault::Spill)?;
         let mut hasher = Hasher::new();
         hasher.update(bytes);
-        self.bytes = Bytes::Spilled(Box::new(Spilled { spill, tail: Vec::new(), hasher: Some(hasher) }));
+        self.bytes = Bytes::Spilled(Box::new(Spilled { spill, tail: Vec::new(), hasher: Some(hasher), piece: 0 }));
         self.recount(store, held)
     }
 
@@ -293,6 +298,16 @@ impl Body {
 }
 
 impl Spilled {
+    /// Counts what was written, and tells of each whole piece.
+    fn count(&mut self, store: &Store, bytes: usize) -> Result<(), Fault> {
+        self.piece += bytes;
+        if self.piece >= SPILL_PIECE {
+            self.piece = 0;
+            store.spill.written(&self.spill.file).map_err(Fault::Spill)?;
+        }
+        Ok(())
+    }
+
     /// Writes into a body of `length` bytes.
     fn put(&mut self, length: u64, offset: u64, data: &[u8]) -> io::Result<()> {
         let appends = offset == length;

@@ -28,5 +28,5 @@ mod world;
 pub use errno::{Errno, Fault, Trap};
 pub use memory_tree::MemoryTree;
 pub use outcome::{Outcome, Produced, ProducedBody, hash_content, read_fully_at};
-pub use source::{FileContent, MemoryContent, SourceError, SourceNode, Spill, SpillFile, TreeSource};
+pub use source::{FileContent, MemoryContent, SPILL_PIECE, SourceError, SourceNode, Spill, SpillFile, TreeSource};
 pub use world::{Asked, Budget, Fixtures, World, WorldConfig};

@@ -142,7 +142,19 @@ pub trait Spill: Send + Sync {
     /// # Errors
     /// The operating system's, for example when the disk is full.
     fn create(&self) -> std::io::Result<SpillFile>;
+
+    /// Another piece of [`SPILL_PIECE`] bytes or more was written to a file. Whoever shares the disk with others may write it
+    /// back now, so that nobody else's durable write waits for all of it.
+    ///
+    /// # Errors
+    /// The operating system's, for example when the disk is full.
+    fn written(&self, _file: &File) -> std::io::Result<()> {
+        Ok(())
+    }
 }
+
+/// Bytes of the pieces of which [`Spill::written`] is told.
+pub const SPILL_PIECE: usize = 1 << 20;
 
 /// A file on disk that holds a produced content. Dropping it removes the file, unless its path was taken.
 #[derive(Debug)]
