@@ -83,8 +83,8 @@ pub(super) fn measure(place: &Place, server: &Server, report: &mut Report) -> Re
             report.goal(Goal { what, figure: world / peer, goal: 1.0, more_is_better: false });
         }
     }
-    table.note(format!("Medians of {RUNS}, by turns, each with the module loaded. world: the module's run over the working copy, with all"));
-    table.note("that it read and wrote hashed. opship run: the whole command, with its results in place and durable.");
+    table.note(format!("Medians of {RUNS}, by turns, each with the module loaded. world: the module's run over the working copy; what it"));
+    table.note("writes is hashed, what it reads has its hash in the index. opship run: the whole command, with its results in place and durable.");
     table.note(
         "wasmtime: the newest one for Python, on a plain folder of the same disk; nothing is hashed or made durable.",
     );
