@@ -48,8 +48,8 @@ impl Observations {
     }
 
     /// Bytes of memory that it took since this was last asked, about.
-    pub(crate) fn take_growth(&mut self) -> u64 {
-        std::mem::take(&mut self.grown) as u64
+    pub(crate) fn take_growth(&mut self) -> usize {
+        std::mem::take(&mut self.grown)
     }
 
     pub(crate) fn content(&mut self, path: &TreePath, hash: Hash) {

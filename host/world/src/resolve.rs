@@ -39,8 +39,7 @@ impl Tree {
             return Err(Errno::Noent.into());
         }
         let grown = self.observations.take_growth();
-        self.store.hold(grown);
-        self.store.check_held()?;
+        self.hold(grown)?;
         let mut rest: Vec<String> = Vec::new();
         push_components(path, &mut rest)?;
         let mut links = 0;

@@ -78,8 +78,7 @@ impl Tree {
         }
         let target = if let Node::Symlink(target) = &inode.node { target.len() } else { 0 };
         let origin = inode.origin.as_ref().map_or(0, |origin| 2 * origin.as_str().len());
-        self.store.hold((INODE + target + origin) as u64);
-        self.store.check_held()?;
+        self.hold(INODE + target + origin)?;
         self.inodes.push(inode);
         Ok(self.inodes.len() - 1)
     }

@@ -164,21 +164,12 @@ fn now() -> u64 {
 mod tests {
     use super::*;
     use opship_client::examine::{Comparison, Found, Perturbation, Ran};
-    use opship_engine::{ModuleInfo, RunError, Usage};
+    use opship_engine::{ModuleInfo, RunError};
 
     /// A module that ended otherwise in this world.
     fn ended_in(world: Perturbation) -> Examination {
-        let ran = Ran {
-            exit: 0,
-            said: String::new(),
-            micros: 1,
-            usage: Usage::default(),
-            observed: 0,
-            changed: 0,
-            produced_bytes: 0,
-            record_bytes: 100,
-            comparisons: vec![Comparison { world, found: Found::Ended("a trap".to_owned()) }],
-        };
+        let ran =
+            Ran { comparisons: vec![Comparison { world, found: Found::Ended("a trap".to_owned()) }], ..Ran::default() };
         let info = ModuleInfo { bytes: 8, functions: 1, imports: Vec::new(), memory_pages: 0 };
         Examination { info, compiled: Vec::new(), ran: Ok(ran) }
     }

@@ -31,7 +31,7 @@ pub struct Compiled {
 }
 
 /// What the runs did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ran {
     /// The exit code.
     pub exit: u32,
@@ -131,14 +131,6 @@ mod tests {
     fn what_a_record_tells_apart_is_a_dependence_and_anything_else_a_contradiction() {
         let comparison = |world, found| Comparison { world, found };
         let ran = Ran {
-            exit: 0,
-            said: String::new(),
-            micros: 1,
-            usage: Usage::default(),
-            observed: 0,
-            changed: 0,
-            produced_bytes: 0,
-            record_bytes: 0,
             comparisons: vec![
                 comparison(Perturbation::Clock, Found::Same),
                 comparison(Perturbation::Seed, Found::Differs(vec![Difference::Exit(0, 1)])),
@@ -146,6 +138,7 @@ mod tests {
                 comparison(Perturbation::Load, Found::Ended(String::new())),
                 comparison(Perturbation::Baseline, Found::Differs(vec![Difference::Exit(0, 1)])),
             ],
+            ..Ran::default()
         };
         assert_eq!(ran.depends_on(), [Perturbation::Seed]);
         assert_eq!(ran.contradictions(), [Perturbation::Load, Perturbation::Baseline]);
