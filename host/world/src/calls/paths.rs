@@ -114,12 +114,15 @@ impl World {
         }
     }
 
-    /// A file or link that goes elsewhere takes content, mode and time with it: the run depends on them.
+    /// A file or link that goes elsewhere takes content, mode and time with it: the run depends on them. Of a file that it
+    /// wrote it takes the source's mode still, unless it set one.
     pub(crate) fn observe_moved(&mut self, id: InodeId) -> Result<(), Trap> {
-        match &self.tree.inode(id).node {
+        let inode = self.tree.inode(id);
+        match &inode.node {
             Node::Directory(_) => return Ok(()),
             Node::Symlink(_) => self.tree.observe_target(id),
-            Node::File(file) if file.produced.is_some() => return Ok(()),
+            Node::File(file) if file.produced.is_some() && inode.mode_set => return Ok(()),
+            Node::File(file) if file.produced.is_some() => {}
             Node::File(_) => self.tree.observe_content(id)?,
         }
         self.tree.observe_metadata(id);

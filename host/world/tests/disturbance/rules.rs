@@ -246,6 +246,24 @@ pub(crate) const RULES: &[Rule] = &[
         before: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file", "new e/n"],
     },
     Rule {
+        action: "replace a file and rename it: its metadata, since it keeps its mode",
+        run: |guest| told((guest.write_file("d/f", b"new"), guest.rename("d/f", "k"))),
+        seen: &["length f", "mtime f", "mode f", "no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file", "content k"],
+    },
+    Rule {
+        action: "replace a file, set its mode and rename it: nothing of it but the state before",
+        run: |guest| told((guest.write_file("d/f", b"new"), guest.set_mode("d/f", 0o600), guest.rename("d/f", "k"))),
+        seen: &["no f", "f a directory", "f a link", "no d", "d a file"],
+        before: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file", "content k"],
+    },
+    Rule {
+        action: "replace a file and make a second name: its metadata, as for renaming",
+        run: |guest| told((guest.write_file("d/f", b"new"), guest.link("d/f", "e/n"))),
+        seen: &["length f", "mtime f", "mode f", "no f", "f a directory", "f a link", "no d", "d a file", "new e/n"],
+        before: &["content f", "length f", "no f", "f a directory", "f a link", "no d", "d a file", "new e/n"],
+    },
+    Rule {
         action: "rename a directory: that it is there, nothing of what it holds",
         run: |guest| told(guest.rename("d", "e/n")),
         seen: &["no d", "d a file", "new e/n"],
