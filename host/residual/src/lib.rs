@@ -1,6 +1,23 @@
-//! What is shared by both ends about parts of contents.
+//! Contents on the wire: block signatures, the delta that they make, and the document that carries one.
 //!
-//! Invariant: nothing here does I/O by itself or keeps state beyond one content.
+//! A [`Signature`] says enough of a content to find its blocks in another one. [`delta::make`] writes a content as a
+//! document: bytes, and copies of ranges of contents that the receiver has. [`apply`] makes the content of it again.
+//! [`packed`] compresses documents, always to the same bytes, so that a transfer can go on where it was cut.
+//! [`chunks`] cuts contents by what they hold.
+//!
+//! Invariant: nothing here does I/O by itself or keeps state beyond one content. Whoever applies a document compares the hash of what comes out: nothing here is trusted for that.
 #![forbid(unsafe_code)]
 
+pub mod apply;
 pub mod chunks;
+pub mod delta;
+pub mod document;
+mod error;
+pub mod packed;
+mod rolling;
+mod signature;
+mod table;
+mod varint;
+
+pub use error::ResidualError;
+pub use signature::{BLOCK, Signature, Signer};

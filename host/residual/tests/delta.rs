@@ -1,0 +1,173 @@
+//! A content comes out of its document as it went in, whatever was edited, and the document is small where little was.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use opship_record::Hash;
+use opship_residual::{BLOCK, ResidualError, Signature, Signer, apply, delta, packed};
+use proptest::prelude::*;
+use std::io::{self, Read, Write};
+
+/// Bytes that do not compress and hold no block twice.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+fn document(old: &[u8], new: &[u8]) -> Vec<u8> {
+    let (hash, signature) = (Hash::of(old), Signature::of(old));
+    delta::make(new, new.len() as u64, Some((&hash, &signature)), Vec::new()).unwrap()
+}
+
+fn applied(document: &[u8], old: &[u8], limit: u64) -> Result<Vec<u8>, ResidualError> {
+    let mut made = Vec::new();
+    let open = |hash: &Hash| Ok((*hash == Hash::of(old)).then_some(old));
+    apply::apply(document, limit, open, &mut made)?;
+    Ok(made)
+}
+
+/// What an editor does to a file.
+#[derive(Debug, Clone)]
+enum Edit {
+    Insert(usize, Vec<u8>),
+    Remove(usize, usize),
+    Overwrite(usize, Vec<u8>),
+    Move(usize, usize, usize),
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let at = 0usize..20_000;
+    let bytes = prop::collection::vec(any::<u8>(), 0..3000);
+    prop_oneof![
+        (at.clone(), bytes.clone()).prop_map(|(at, bytes)| Edit::Insert(at, bytes)),
+        (at.clone(), 0usize..6000).prop_map(|(at, count)| Edit::Remove(at, count)),
+        (at.clone(), bytes).prop_map(|(at, bytes)| Edit::Overwrite(at, bytes)),
+        (at.clone(), 0usize..6000, at).prop_map(|(from, count, to)| Edit::Move(from, count, to)),
+    ]
+}
+
+fn edited(mut content: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
+    for edit in edits {
+        let end = content.len();
+        match edit {
+            Edit::Insert(at, bytes) => drop(content.splice((*at).min(end)..(*at).min(end), bytes.iter().copied())),
+            Edit::Remove(at, count) => drop(content.drain((*at).min(end)..(at + count).min(end))),
+            Edit::Overwrite(at, bytes) => {
+                let range = (*at).min(end)..(at + bytes.len()).min(end);
+                content.splice(range, bytes.iter().copied());
+            }
+            Edit::Move(from, count, to) => {
+                let part: Vec<u8> = content.drain((*from).min(end)..(from + count).min(end)).collect();
+                let to = (*to).min(content.len());
+                content.splice(to..to, part);
+            }
+        }
+    }
+    content
+}
+
+proptest! {
+    #[test]
+    fn every_edit_comes_out_as_it_went_in(
+        seed in any::<u64>(), length in 0usize..16_000, repeats in any::<bool>(), edits in prop::collection::vec(edit(), 0..6),
+    ) {
+        let mut old = noise(seed, length);
+        if repeats {
+            old.iter_mut().for_each(|byte| *byte &= 1);
+            old.extend_from_within(..);
+        }
+        let new = edited(old.clone(), &edits);
+        let document = document(&old, &new);
+        prop_assert_eq!(applied(&document, &old, new.len() as u64).unwrap(), new);
+    }
+
+    #[test]
+    fn a_signature_is_the_same_in_any_pieces_and_comes_back(content in prop::collection::vec(any::<u8>(), 0..5000), piece in 1usize..3000) {
+        let mut signer = Signer::default();
+        content.chunks(piece).for_each(|piece| signer.update(piece));
+        let signature = signer.finish();
+        prop_assert_eq!(&signature, &Signature::of(&content));
+        prop_assert_eq!(Signature::decode(&signature.encode()).unwrap(), signature);
+    }
+}
+
+#[test]
+fn a_small_edit_of_a_large_content_takes_about_two_blocks() {
+    let old = noise(1, 3_000_000);
+    let most = 3 * BLOCK;
+    for at in [0, 1_500_000, 2_999_999] {
+        let mut overwritten = old.clone();
+        overwritten[at] ^= 1;
+        let mut inserted = old.clone();
+        inserted.splice(at..at, *b"seven bytes more");
+        let mut removed = old.clone();
+        removed.drain(at..(at + 100).min(old.len()));
+        for (what, new) in [("overwritten", overwritten), ("inserted", inserted), ("removed", removed)] {
+            let document = document(&old, &new);
+            assert!(document.len() < most, "{what} at {at}: {} bytes", document.len());
+            assert!(applied(&document, &old, 1 << 30).unwrap() == new, "{what} at {at}");
+        }
+    }
+    let appended = [old.as_slice(), b"a line more"].concat();
+    assert!(document(&old, &appended).len() < 100, "{}", document(&old, &appended).len());
+}
+
+#[test]
+fn a_signature_takes_less_than_one_percent() {
+    for length in [16 << 10, 1_000_003, 5 << 20] {
+        let bytes = Signature::of(&noise(3, length)).encode().len();
+        assert!(bytes * 100 < length, "{bytes} bytes for {length}");
+    }
+}
+
+#[test]
+fn what_a_document_may_not_do_is_refused() {
+    let old = noise(1, 4096);
+    let new = [b"new".as_slice(), &old].concat();
+    let document = document(&old, &new);
+    assert!(matches!(applied(&document, &old, 4098), Err(ResidualError::TooLong { length: 4099, limit: 4098 })));
+    assert!(matches!(applied(&document, b"another", 1 << 20), Err(ResidualError::BaseMissing(_))));
+    for cut in 0..document.len() {
+        assert!(applied(&document[..cut], &old, 1 << 20).is_err(), "cut at {cut}");
+    }
+    let more = [document.as_slice(), &[0]].concat();
+    assert!(applied(&more, &old, 1 << 20).is_err());
+    // A base that is shorter than the one that the copies are of.
+    let mut made = Vec::new();
+    assert!(apply::apply(document.as_slice(), 1 << 20, |_| Ok(Some(&old[..4000])), &mut made).is_err());
+    let growing = delta::make(new.as_slice(), 10, None, Vec::new());
+    assert_eq!(growing.unwrap_err().kind(), io::ErrorKind::InvalidData);
+}
+
+fn pack(document: &[u8], length: u64, piece: usize) -> Vec<u8> {
+    let mut encoder = packed::Encoder::new(Vec::new(), length).unwrap();
+    document.chunks(piece).for_each(|piece| encoder.write_all(piece).unwrap());
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn packing_gives_the_same_bytes_whatever_pieces_it_gets() {
+    let text: Vec<u8> = (0..200_000u32).flat_map(|n| format!("{} ", n.wrapping_mul(n) % 977).into_bytes()).collect();
+    let whole = pack(&text, text.len() as u64, text.len());
+    for piece in [1 << 10, 100_000, 131_072] {
+        assert!(pack(&text, text.len() as u64, piece) == whole, "in pieces of {piece}");
+    }
+    let mut unpacked = Vec::new();
+    packed::decoder(whole.as_slice()).unwrap().read_to_end(&mut unpacked).unwrap();
+    assert!(unpacked == text && whole.len() < text.len() / 3);
+    let cut = packed::decoder(&whole[..whole.len() - 1]).unwrap().read_to_end(&mut Vec::new());
+    assert!(cut.is_err());
+}
+
+#[test]
+fn a_window_over_the_bound_is_refused() {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.window_log(packed::MAX_WINDOW_LOG + 1).unwrap();
+    encoder.write_all(&[7; 1 << 20]).unwrap();
+    let bytes = encoder.finish().unwrap();
+    assert!(packed::decoder(bytes.as_slice()).unwrap().read_to_end(&mut Vec::new()).is_err());
+}
