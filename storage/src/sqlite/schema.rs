@@ -4,7 +4,7 @@ use super::Result;
 use crate::StorageError;
 use rusqlite::Connection;
 
-const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE];
+const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SHARING];
 
 const INITIAL: &str = "
 CREATE TABLE principal (
@@ -68,6 +68,21 @@ CREATE TABLE pin (
 
 /// role: of whoever registered the module; of older ones it is not known, so that they get no more than writers' ones.
 const MODULE_ROLE: &str = "ALTER TABLE module ADD COLUMN role INTEGER NOT NULL DEFAULT 1;";
+
+/// invite.hash: of the secret, which is stored nowhere. invite.token: the hash of the token that the invite was used for.
+/// client: what principals call the working copies that they ship from.
+const SHARING: &str = "
+CREATE TABLE invite (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, workspace INTEGER NOT NULL REFERENCES workspace, hash BLOB NOT NULL UNIQUE,
+    name TEXT NOT NULL, role INTEGER NOT NULL, invited_by INTEGER NOT NULL REFERENCES principal,
+    created INTEGER NOT NULL, expires INTEGER NOT NULL, token BLOB, used INTEGER, revoked INTEGER
+) STRICT;
+CREATE INDEX invite_by_workspace ON invite (workspace, id);
+CREATE TABLE client (
+    workspace INTEGER NOT NULL REFERENCES workspace, id BLOB NOT NULL, principal INTEGER NOT NULL REFERENCES principal,
+    name TEXT NOT NULL, PRIMARY KEY (workspace, id, principal)
+) STRICT, WITHOUT ROWID;
+";
 
 /// Brings the database to the newest layout, each step in a transaction of its own.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {
