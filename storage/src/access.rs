@@ -24,6 +24,11 @@ impl Role {
         }
     }
 
+    /// The role of this name.
+    pub fn named(name: &str) -> Option<Role> {
+        [Role::Read, Role::Write, Role::Admin].into_iter().find(|role| role.name() == name)
+    }
+
     pub(crate) fn number(self) -> i64 {
         self as i64
     }

@@ -56,6 +56,9 @@ pub enum StorageError {
         /// Which names or values there are.
         detail: String,
     },
+    /// An invite cannot be used; which of the causes it is, nobody is told.
+    #[error("the invite is not valid: it is unknown, used, expired or revoked; ask whoever sent it for a new one")]
+    Invite,
     /// The bytes of an upload have another hash than announced. They were removed.
     #[error("the bytes have hash {found}, not {expected}; send them again")]
     WrongHash {

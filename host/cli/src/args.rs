@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::commands::invite::Admin;
+use crate::commands::join::Join;
 use crate::limits::{RunLimits, ServeLimits};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -28,6 +30,8 @@ pub(crate) enum Command {
     Init(Init),
     /// Get a workspace into a new folder
     Clone(Clone),
+    /// Get into a workspace with the line of an invite, and make a working copy of it
+    Join(Join),
     /// Make a working copy an ordinary folder again; its files stay
     Leave(Leave),
     /// Run a module on the working copy and record the operation
@@ -47,6 +51,9 @@ pub(crate) enum Command {
     /// Register, list and remove modules
     #[command(subcommand)]
     Module(Module),
+    /// Administer a server
+    #[command(subcommand)]
+    Admin(Admin),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -89,6 +96,9 @@ pub(crate) struct Init {
     /// The workspace's name
     #[arg(long, value_name = "NAME")]
     pub(crate) workspace: String,
+    /// What others see this client called [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -98,6 +108,9 @@ pub(crate) struct Clone {
     pub(crate) source: String,
     /// The folder to make [default: the workspace's name]
     pub(crate) dir: Option<PathBuf>,
+    /// What others see this client called [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod duration;
 mod limits;
 mod output;
 mod standard;

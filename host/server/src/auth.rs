@@ -59,6 +59,17 @@ pub(crate) struct Reader(pub(crate) Arc<Scope>);
 /// A principal who may change the workspace that the address names.
 pub(crate) struct Writer(pub(crate) Arc<Scope>);
 
+/// A principal who may give access to the workspace that the address names.
+pub(crate) struct Administrator(pub(crate) Arc<Scope>);
+
+impl FromRequestParts<Arc<State>> for Administrator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<State>) -> Result<Administrator, Problem> {
+        scope(parts, state, Role::Admin).await.map(Administrator)
+    }
+}
+
 impl FromRequestParts<Arc<State>> for Reader {
     type Rejection = Problem;
 

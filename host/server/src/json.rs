@@ -8,7 +8,7 @@ use opship_record::observation::Observation;
 use opship_record::plan::{Mount, Plan, Stdin, Step};
 use opship_record::tree::TreeEntry;
 use opship_record::version::Version;
-use opship_storage::{EntryDetail, ModuleInfo, StoredEntry};
+use opship_storage::{Author, EntryDetail, ModuleInfo, StoredEntry};
 use serde_json::{Value, json};
 
 fn text(bytes: &[u8]) -> String {
@@ -31,6 +31,13 @@ pub(crate) fn version(version: &Version) -> Value {
         "entry": hash_text(&version.entry),
         "time": version.time,
     })
+}
+
+/// A version or an entry with the names of whoever made it: the principal's, and what the client is called.
+pub(crate) fn authored(mut value: Value, author: Option<&Author>) -> Value {
+    value["author_name"] = json!(author.map(|author| &author.principal));
+    value["client_name"] = json!(author.and_then(|author| author.client.as_ref()));
+    value
 }
 
 /// One entry of a directory; mode as a number, mtime in nanoseconds since 1970.

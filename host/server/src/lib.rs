@@ -12,6 +12,7 @@ mod config;
 mod contents;
 mod decide;
 mod error;
+mod failures;
 mod inflight;
 mod json;
 mod listen;

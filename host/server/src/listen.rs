@@ -2,11 +2,14 @@
 
 use crate::state::State;
 use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -33,6 +36,10 @@ pub(crate) trait Connection: AsyncRead + AsyncWrite + Send + Unpin + 'static {
     /// The other end.
     fn peer(&self) -> SocketAddr;
 }
+
+/// Who is at the other end of a request's connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(pub(crate) IpAddr);
 
 /// A plain TCP connection.
 pub(crate) struct Tcp {
@@ -123,6 +130,7 @@ pub(crate) async fn serve(
     }
     drop(listener);
     stop.send_replace(true);
+    state.stopping.cancel();
     if tokio::time::timeout(FINISH, drain(&mut open)).await.is_err() {
         state.cancel.store(true, Ordering::Relaxed);
         let _ = tokio::time::timeout(GIVE_UP, drain(&mut open)).await;
@@ -167,7 +175,12 @@ async fn handle(connection: impl Connection, router: Router, mut stopping: watch
         .max_buf_size(MAX_HEADER_BYTES)
         .half_close(false)
         .keep_alive(true);
-    let serving = builder.serve_connection(TokioIo::new(connection), TowerToHyperService::new(router));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer.ip()));
+        router.call(request)
+    });
+    let serving = builder.serve_connection(TokioIo::new(connection), service);
     tokio::pin!(serving);
     let served = tokio::select! {
         served = serving.as_mut() => served,

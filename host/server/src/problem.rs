@@ -83,6 +83,7 @@ impl From<StorageError> for Problem {
             StorageError::NotFound { what, name } => Problem::not_found(what, &name),
             StorageError::Forbidden { .. } | StorageError::AdminOnly => problem(StatusCode::FORBIDDEN, "forbidden"),
             StorageError::Exists { .. } => problem(StatusCode::CONFLICT, "exists"),
+            StorageError::Invite => problem(StatusCode::FORBIDDEN, "invite"),
             StorageError::Name { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "name"),
             StorageError::Setting { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "setting"),
             StorageError::WrongHash { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "hash-mismatch"),

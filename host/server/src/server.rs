@@ -1,5 +1,6 @@
 //! Start and stop.
 
+use crate::failures::Failures;
 use crate::listen::serve;
 use crate::memory::SharedMemory;
 use crate::register::Registration;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 /// How long replays and entries have to end once connections are closed.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -124,6 +126,9 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         deadline: config.deadline,
         blob_bytes: config.blob_bytes,
         answer_within: config.answer_within,
+        failed_invites: Failures::default(),
+        insecure: !config.listen.ip().is_loopback(),
+        stopping: CancellationToken::new(),
     })
 }
 

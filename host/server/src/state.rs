@@ -1,5 +1,6 @@
 //! What all requests share.
 
+use crate::failures::Failures;
 use crate::inflight::Inflight;
 use crate::memory::SharedMemory;
 use crate::modules::Modules;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Bytes of request bodies that the server holds in memory at one time; more wait.
@@ -50,6 +52,12 @@ pub(crate) struct State {
     pub(crate) deadline: Duration,
     pub(crate) blob_bytes: u64,
     pub(crate) answer_within: Duration,
+    /// Invites that were tried in vain.
+    pub(crate) failed_invites: Failures,
+    /// Do tokens and contents travel unencrypted beyond this machine?
+    pub(crate) insecure: bool,
+    /// Cancelled when the server stops: ends what would go on for ever.
+    pub(crate) stopping: CancellationToken,
 }
 
 /// Does work that may wait for a disk on a thread that is there for it.

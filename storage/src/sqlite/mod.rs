@@ -3,8 +3,10 @@
 
 pub(crate) mod access;
 pub(crate) mod blobs;
+pub(crate) mod clients;
 pub(crate) mod ending;
 pub(crate) mod entries;
+pub(crate) mod invites;
 pub(crate) mod modules;
 pub(crate) mod nodes;
 mod schema;

@@ -4,7 +4,7 @@ use super::Result;
 use crate::StorageError;
 use rusqlite::Connection;
 
-const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SETTINGS];
+const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SETTINGS, SHARING];
 
 const INITIAL: &str = "
 CREATE TABLE principal (
@@ -74,6 +74,21 @@ const SETTINGS: &str = "
 CREATE TABLE setting (
     workspace INTEGER NOT NULL REFERENCES workspace, name TEXT NOT NULL, value TEXT NOT NULL,
     PRIMARY KEY (workspace, name)
+) STRICT, WITHOUT ROWID;
+";
+
+/// invite.hash: of the secret, which is stored nowhere. invite.token: the hash of the token that the invite was used for.
+/// client: what principals call the working copies that they ship from.
+const SHARING: &str = "
+CREATE TABLE invite (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, workspace INTEGER NOT NULL REFERENCES workspace, hash BLOB NOT NULL UNIQUE,
+    name TEXT NOT NULL, role INTEGER NOT NULL, invited_by INTEGER NOT NULL REFERENCES principal,
+    created INTEGER NOT NULL, expires INTEGER NOT NULL, token BLOB, used INTEGER, revoked INTEGER
+) STRICT;
+CREATE INDEX invite_by_workspace ON invite (workspace, id);
+CREATE TABLE client (
+    workspace INTEGER NOT NULL REFERENCES workspace, id BLOB NOT NULL, principal INTEGER NOT NULL REFERENCES principal,
+    name TEXT NOT NULL, PRIMARY KEY (workspace, id, principal)
 ) STRICT, WITHOUT ROWID;
 ";
 

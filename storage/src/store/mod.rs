@@ -2,7 +2,9 @@
 
 mod access;
 mod blobs;
+mod clients;
 mod entries;
+mod invites;
 mod modules;
 mod settings;
 mod versions;

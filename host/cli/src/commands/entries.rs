@@ -1,10 +1,41 @@
 //! Entries of the log for people and as JSON.
 
-use crate::output::{bytes, printable};
-use opship_client::LogEntry;
+use crate::output::{bytes, name, printable};
+use opship_client::{ClientError, LogEntry, WorkingCopy};
 use opship_record::answer::{Answer, Difference, Reason};
 use opship_record::entry::BodyKind;
 use serde_json::{Value, json};
+use std::fmt;
+
+/// Who makes the entries of a working copy.
+pub(super) struct Maker {
+    client: String,
+    /// Known once the server has been told of the client.
+    author: Option<String>,
+}
+
+/// Who makes the entries of this working copy.
+pub(super) fn maker(copy: &WorkingCopy) -> Result<Maker, ClientError> {
+    Ok(Maker { client: copy.client_name()?, author: copy.author_name()? })
+}
+
+impl Maker {
+    /// Adds the names to an entry.
+    pub(super) fn sign(&self, mut entry: Value) -> Value {
+        entry["author_name"] = json!(self.author);
+        entry["client_name"] = json!(self.client);
+        entry
+    }
+}
+
+impl fmt::Display for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.author {
+            Some(author) => write!(f, "{} on {}", name(author), name(&self.client)),
+            None => write!(f, "you on {}", name(&self.client)),
+        }
+    }
+}
 
 /// `operation` or `value`.
 pub(super) fn kind(kind: BodyKind) -> &'static str {

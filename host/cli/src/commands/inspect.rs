@@ -14,9 +14,12 @@ use serde_json::json;
 use std::path::Path;
 
 pub(super) fn log(arguments: &Log, json: bool) -> Result<(), ClientError> {
-    let found = here()?.entries(None, arguments.limit)?;
+    let copy = here()?;
+    let found = copy.entries(None, arguments.limit)?;
     if json {
-        output::json(&json!({ "entries": found.iter().map(entries::as_json).collect::<Vec<_>>() }));
+        let maker = entries::maker(&copy)?;
+        let shown: Vec<_> = found.iter().map(|entry| maker.sign(entries::as_json(entry))).collect();
+        output::json(&json!({ "entries": shown }));
         return Ok(());
     }
     let heading = ["#", "kind", "verdict", "reason", "sent / received", "entry"];
@@ -40,7 +43,7 @@ pub(super) fn show(arguments: &Show, json: bool) -> Result<(), ClientError> {
     let entry = copy.entry(arguments.entry)?;
     let lists = copy.lists(entry.number)?;
     if json {
-        let mut value = entries::as_json(&entry);
+        let mut value = entries::maker(&copy)?.sign(entries::as_json(&entry));
         value["record_bytes"] = json!(entry.body.len());
         value["observations"] = json!(lists.observations.iter().map(observation).collect::<Vec<_>>());
         value["changes"] = json!(
@@ -50,11 +53,12 @@ pub(super) fn show(arguments: &Show, json: bool) -> Result<(), ClientError> {
         output::json(&value);
         return Ok(());
     }
-    print_entry(&entry, &lists)
+    print_entry(&entry, &lists, &entries::maker(&copy)?)
 }
 
-fn print_entry(entry: &LogEntry, lists: &Lists) -> Result<(), ClientError> {
+fn print_entry(entry: &LogEntry, lists: &Lists, maker: &entries::Maker) -> Result<(), ClientError> {
     output::line(&format!("entry {}: {}", entry.number, output::name(&entry.command)));
+    output::line(&format!("  by {maker}"));
     output::line(&format!(
         "  {}, {} bytes on the wire, {}",
         entries::kind(entry.kind),
@@ -115,12 +119,13 @@ pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
         return Err(ClientError::Refused(format!("'{path}' is in no recorded state yet; 'opship status' tells why")));
     };
     let entry = origin.entry.map(|number| copy.entry(number)).transpose()?;
+    let maker = entries::maker(&copy)?;
     if json {
         output::json(&json!({
             "path": path.as_str(),
             "hash": origin.hash.map(|hash| hash.to_string()),
             "synced": origin.synced,
-            "entry": entry.as_ref().map(entries::as_json),
+            "entry": entry.as_ref().map(|entry| maker.sign(entries::as_json(entry))),
         }));
         return Ok(());
     }
@@ -130,6 +135,7 @@ pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
         return Ok(());
     };
     output::line(&format!("{shown} was made by entry {}: {}", entry.number, output::name(&entry.command)));
+    output::line(&format!("  by {maker}"));
     output::line(&format!("  {}", how_it_travelled(&entry)));
     if let Some(reason) = entries::reason(&entry) {
         output::line(&format!("  because: {reason}; next: {}", reason.next_step()));

@@ -3,6 +3,8 @@
 mod entries;
 mod examination;
 mod inspect;
+pub(crate) mod invite;
+pub(crate) mod join;
 mod module;
 mod module_check;
 mod run;
@@ -26,6 +28,8 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Run(arguments) => return run::run(&arguments, json),
         Command::Init(arguments) => setup::init(arguments, json),
         Command::Clone(arguments) => setup::clone(arguments, json),
+        Command::Join(arguments) => join::join(&arguments, json),
+        Command::Admin(command) => invite::admin(&command, json),
         Command::Leave(arguments) => setup::leave(&arguments, json),
         Command::Status(_) => status::status(json),
         Command::Sync(arguments) => sync::sync(&arguments, json),

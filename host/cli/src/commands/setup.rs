@@ -4,12 +4,13 @@ use super::{here, sync, wait};
 use crate::args::{Clone, Init, Leave};
 use crate::{output, standard};
 use opship_client::ClientError;
-use opship_client::sync::{Source, clone as get, init as make};
+use opship_client::sync::{Source, SyncReport, clone as get, init as make};
 use serde_json::json;
+use std::path::Path;
 
 pub(super) fn init(arguments: Init, json: bool) -> Result<(), ClientError> {
     let source = Source::new(arguments.server.parse()?, &arguments.workspace)?;
-    let (copy, made) = wait(make(&arguments.dir, &source))?;
+    let (copy, made) = wait(make(&arguments.dir, &source, arguments.name.as_deref()))?;
     if json {
         let folder = copy.path();
         output::json(
@@ -31,7 +32,7 @@ pub(super) fn init(arguments: Init, json: bool) -> Result<(), ClientError> {
 pub(super) fn clone(arguments: Clone, json: bool) -> Result<(), ClientError> {
     let source: Source = arguments.source.parse()?;
     let folder = arguments.dir.unwrap_or_else(|| source.workspace.clone().into());
-    let report = wait(get(&folder, &source, standard::MODULES, &sync::Bars::new(json)))?;
+    let report = wait(get(&folder, &source, arguments.name.as_deref(), standard::MODULES, &sync::Bars::new(json)))?;
     if json {
         output::json(&json!({
             "folder": folder,
@@ -42,16 +43,21 @@ pub(super) fn clone(arguments: Clone, json: bool) -> Result<(), ClientError> {
             "seconds": report.seconds,
         }));
     } else {
-        output::line(&format!(
-            "{}: version {}, {}, {} received in {:.1} s",
-            folder.display(),
-            report.pulled.version,
-            output::count(report.pulled.changed, "path"),
-            output::bytes(report.received),
-            report.seconds
-        ));
+        print_cloned(&folder, &report);
     }
     Ok(())
+}
+
+/// What came with a new working copy.
+pub(super) fn print_cloned(folder: &Path, report: &SyncReport) {
+    output::line(&format!(
+        "{}: version {}, {}, {} received in {:.1} s",
+        folder.display(),
+        report.pulled.version,
+        output::count(report.pulled.changed, "path"),
+        output::bytes(report.received),
+        report.seconds
+    ));
 }
 
 pub(super) fn leave(arguments: &Leave, json: bool) -> Result<(), ClientError> {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 const CBOR_SEQUENCE: &str = "application/cbor-seq";
-const MAX_JSON: usize = 64 << 20;
+pub(super) const MAX_JSON: usize = 64 << 20;
 /// Pieces that a streamed upload is sent in.
 const PIECE: usize = 128 << 10;
 /// Most hashes asked about in one request.
@@ -35,7 +35,7 @@ const ZSTD_LEVEL: i32 = 3;
 /// Typed calls over a [`Transport`], for one workspace.
 #[derive(Debug)]
 pub struct Api {
-    transport: Transport,
+    pub(super) transport: Transport,
     workspace: String,
 }
 
@@ -112,17 +112,22 @@ impl Api {
         self.transport.counter()
     }
 
-    fn path(&self, rest: &str) -> String {
+    pub(super) fn path(&self, rest: &str) -> String {
         format!("/v1/workspaces/{}{rest}", self.workspace)
     }
 
-    async fn get_json<T: for<'a> Deserialize<'a>>(&mut self, path: &str) -> Result<T, ClientError> {
+    pub(super) async fn get_json<T: for<'a> Deserialize<'a>>(&mut self, path: &str) -> Result<T, ClientError> {
         let mut response = self.transport.send(Method::GET, path, &[], RequestBody::bytes("")).await?;
         let bytes = response.body.all(MAX_JSON).await?;
         serde_json::from_slice(&bytes).map_err(|error| ClientError::Protocol { detail: error.to_string() })
     }
 
-    async fn send_json(&mut self, method: Method, path: &str, body: &impl Serialize) -> Result<Bytes, ClientError> {
+    pub(super) async fn send_json(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Bytes, ClientError> {
         let body = serde_json::to_vec(body).map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
         let headers = [(header::CONTENT_TYPE, "application/json")];
         let mut response = self.transport.send(method, path, &headers, RequestBody::bytes(body)).await?;

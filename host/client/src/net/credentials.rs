@@ -2,29 +2,82 @@
 
 use super::ServerUrl;
 use crate::ClientError;
+use crate::layout::{make_private, replace_file};
 use std::fs;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Environment variable that holds a token and comes before everything else.
 const TOKEN_VARIABLE: &str = "OPSHIP_TOKEN";
 
-/// Finds the token for a server: the variable `OPSHIP_TOKEN`, else, for a server of the same user on loopback, the admin token
-/// that the server's registration in the user's state folder points to.
+/// Finds the token for a workspace: the variable `OPSHIP_TOKEN`, else the one that joining the workspace gave, else, for a
+/// server of the same user on loopback, the admin token that the server's registration in the user's state folder points
+/// to, else one that joining another workspace of the same server gave. A token goes to the server that it is from and to
+/// no other.
 ///
 /// # Errors
 /// [`ClientError::Unreachable`] says which ways there are if none is at hand.
-pub fn token_for(server: &ServerUrl) -> Result<String, ClientError> {
-    if let Ok(token) = std::env::var(TOKEN_VARIABLE) {
-        return Ok(token);
-    }
-    let local = server.is_loopback().then(|| registration(server)).flatten();
-    local.ok_or_else(|| ClientError::Unreachable {
-        server: server.to_string(),
-        detail: format!(
-            "no token is at hand, and no server of this user runs there; start it with 'opship serve', or set {TOKEN_VARIABLE}"
-        ),
-    })
+pub fn token_for(server: &ServerUrl, workspace: &str) -> Result<String, ClientError> {
+    let found = variable().or_else(|| joined(server, workspace)).or_else(|| local(server));
+    found.or_else(|| joined_any(server)).ok_or_else(|| none(server))
+}
+
+/// As [`token_for`], for what administrators do: the server's own admin token comes before one that joining gave.
+///
+/// # Errors
+/// As [`token_for`].
+pub fn admin_token_for(server: &ServerUrl, workspace: &str) -> Result<String, ClientError> {
+    let found = variable().or_else(|| local(server)).or_else(|| joined(server, workspace));
+    found.or_else(|| joined_any(server)).ok_or_else(|| none(server))
+}
+
+/// Keeps a token that joining a workspace gave, in a file that only the user can read.
+///
+/// # Errors
+/// [`ClientError::Io`]; [`ClientError::Refused`] without a home folder.
+pub fn keep_token(server: &ServerUrl, workspace: &str, token: &str) -> Result<(), ClientError> {
+    let homeless = || ClientError::Refused("there is no place for the token: set HOME or XDG_STATE_HOME".to_owned());
+    let folder = tokens_folder(server).ok_or_else(homeless)?;
+    make_private(&folder)?;
+    replace_file(&folder.join(workspace), format!("{token}\n").as_bytes())
+}
+
+fn variable() -> Option<String> {
+    std::env::var(TOKEN_VARIABLE).ok()
+}
+
+fn local(server: &ServerUrl) -> Option<String> {
+    server.is_loopback().then(|| registration(server)).flatten()
+}
+
+/// `<state>/opship/tokens/<host>_<port>/<workspace>`: a file for each, so that two joins do not get into each other's way.
+fn tokens_folder(server: &ServerUrl) -> Option<PathBuf> {
+    Some(state_folder()?.join("opship/tokens").join(format!("{}_{}", server.host(), server.port())))
+}
+
+fn joined(server: &ServerUrl, workspace: &str) -> Option<String> {
+    read_token(&tokens_folder(server)?.join(workspace))
+}
+
+fn joined_any(server: &ServerUrl) -> Option<String> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(tokens_folder(server)?).ok()?.filter_map(|file| Some(file.ok()?.path())).collect();
+    files.sort();
+    files.iter().find_map(|file| read_token(file))
+}
+
+fn read_token(file: &Path) -> Option<String> {
+    let token = fs::read_to_string(file).ok()?.trim().to_owned();
+    (!token.is_empty()).then_some(token)
+}
+
+fn none(server: &ServerUrl) -> ClientError {
+    let server = server.to_string();
+    let detail = format!(
+        "no token is at hand, and no server of this user runs there; ask its administrator for an invite and use it \
+         with 'opship join', start it with 'opship serve' if it is yours, or set {TOKEN_VARIABLE}"
+    );
+    ClientError::Unreachable { server, detail }
 }
 
 fn registration(server: &ServerUrl) -> Option<String> {

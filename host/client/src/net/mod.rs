@@ -3,11 +3,13 @@
 mod api;
 mod body;
 mod credentials;
+mod sharing;
 mod transport;
 mod url;
 
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
-pub use credentials::token_for;
+pub use credentials::{admin_token_for, keep_token, token_for};
+pub use sharing::{InviteInfo, Joined, NewInvite, join};
 pub use transport::{Counter, Transport};
 pub use url::ServerUrl;

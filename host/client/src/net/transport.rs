@@ -72,7 +72,7 @@ pub struct Response {
 }
 
 impl Transport {
-    /// A transport that connects when it is first used.
+    /// A transport that connects when it is first used. Without a token (empty) it sends none.
     pub fn new(server: ServerUrl, token: String) -> Transport {
         Transport { server, token, traffic: Arc::default(), sender: None }
     }
@@ -134,11 +134,10 @@ impl Transport {
         headers: &[(header::HeaderName, &str)],
         body: RequestBody,
     ) -> Result<Request<RequestBody>, ClientError> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(header::HOST, self.server.authority())
-            .header(header::AUTHORIZATION, format!("Bearer {}", self.token));
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.server.authority());
+        if !self.token.is_empty() {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {}", self.token));
+        }
         for (name, value) in headers {
             request = request.header(name, *value);
         }

@@ -1,5 +1,6 @@
 //! Sync: ship what waits, answer what the server needs, get what others did.
 
+mod announce;
 mod conflict;
 mod parts;
 mod pull;
@@ -81,6 +82,7 @@ impl<'a> Sync<'a> {
         self.ahead = self.copy.paths_ended_since(settled)?;
         for _ in 0..ROUNDS {
             self.copy.append_changes()?;
+            self.announce().await?;
             self.ship(&mut report).await?;
             self.release_ended(&mut report)?;
             // A conflict makes copies, which are shipped in the next round.
@@ -151,6 +153,6 @@ impl<'a> Sync<'a> {
 /// [`ClientError::Refused`] if the address is none or no token is at hand.
 pub fn api_for(copy: &WorkingCopy) -> Result<Api, ClientError> {
     let server: ServerUrl = copy.config().server.parse()?;
-    let token = token_for(&server)?;
+    let token = token_for(&server, &copy.config().workspace)?;
     Ok(Api::new(server, token, &copy.config().workspace))
 }

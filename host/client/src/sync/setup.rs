@@ -49,31 +49,35 @@ impl FromStr for Source {
 }
 
 /// Makes `folder` a working copy of the workspace, which is made if the server has none of that name. `true`: it was.
+/// `name`: what others see this client called, if not the host's name.
 ///
 /// # Errors
 /// [`ClientError`]: the folder is as before.
-pub async fn init(folder: &Path, source: &Source) -> Result<(WorkingCopy, bool), ClientError> {
-    let mut api = Api::new(source.server.clone(), token_for(&source.server)?, &source.workspace);
+pub async fn init(folder: &Path, source: &Source, name: Option<&str>) -> Result<(WorkingCopy, bool), ClientError> {
+    let mut api = Api::new(source.server.clone(), token_for(&source.server, &source.workspace)?, &source.workspace);
     let made = match api.workspace().await {
         Ok(_) => false,
         Err(ClientError::Problem { status: 404, .. }) => api.create_workspace().await?,
         Err(error) => return Err(error),
     };
-    Ok((WorkingCopy::create(folder, &source.server.to_string(), &source.workspace)?, made))
+    let copy = WorkingCopy::create(folder, &source.server.to_string(), &source.workspace)?;
+    copy.set_client_name(name)?;
+    Ok((copy, made))
 }
 
 /// Gets a workspace into a folder that is new or empty. After a failure what came stays, and `opship sync` in the folder goes
-/// on; only if nothing came is the folder removed again.
+/// on; only if nothing came is the folder removed again. `name`: as for [`init`].
 ///
 /// # Errors
 /// [`ClientError`] from the network, the server or the disk.
 pub async fn clone(
     folder: &Path,
     source: &Source,
+    name: Option<&str>,
     standard: &'static [(&'static str, &'static [u8])],
     progress: &dyn Progress,
 ) -> Result<SyncReport, ClientError> {
-    let mut api = Api::new(source.server.clone(), token_for(&source.server)?, &source.workspace);
+    let mut api = Api::new(source.server.clone(), token_for(&source.server, &source.workspace)?, &source.workspace);
     api.workspace().await?;
     match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
         Ok(true) => {}
@@ -87,6 +91,7 @@ pub async fn clone(
         Err(error) => return Err(ClientError::io(format!("looking into '{}'", folder.display()))(error)),
     }
     let copy = WorkingCopy::create(folder, &source.server.to_string(), &source.workspace)?;
+    copy.set_client_name(name)?;
     let mut book = ModuleBook::open(&copy.own_folder(), standard)?;
     Sync::new(&copy, &mut book, progress)?.run().await
 }

@@ -135,13 +135,16 @@ pub(super) async fn show(
         if as_cbor {
             Ok(Some((entry, None)))
         } else {
-            Ok(Some((entry.clone(), own.store.entry_by_id(&scope, entry.id)?)))
+            let author = own.store.authors(&scope, &[(id, number)])?.pop().flatten();
+            Ok(Some((entry.clone(), own.store.entry_by_id(&scope, entry.id)?.map(|detail| (detail, author)))))
         }
     });
     let found = detail.await?.map_err(|error: opship_storage::StorageError| Problem::from(error))?;
     match found {
         Some((entry, _)) if as_cbor => Ok(cbor(CBOR, entry.answer().encode())),
-        Some((_, Some(detail))) => Ok(json(StatusCode::OK, json::detail(&detail))),
+        Some((_, Some((detail, author)))) => {
+            Ok(json(StatusCode::OK, json::authored(json::detail(&detail), author.as_ref())))
+        }
         Some((entry, None)) => Ok(json(StatusCode::OK, json::entry(&entry))),
         None => match state.inflight.last(&key) {
             Some(answer) if as_cbor => Ok(cbor(CBOR, answer.encode())),
@@ -179,8 +182,14 @@ pub(super) async fn list(
     };
     let limit = filter.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let filter = EntryFilter { before: filter.before, limit, verdict, client };
-    let entries = blocking(move || state.store.entries(&scope, &filter)).await??;
-    let shown: Vec<_> = entries.iter().map(json::entry).collect();
+    let found = blocking(move || {
+        let entries = state.store.entries(&scope, &filter)?;
+        let keys: Vec<_> = entries.iter().map(|entry| (entry.client, entry.sequence)).collect();
+        let authors = state.store.authors(&scope, &keys)?;
+        Ok::<_, Problem>(entries.into_iter().zip(authors).collect::<Vec<_>>())
+    });
+    let shown: Vec<_> =
+        found.await??.iter().map(|(entry, author)| json::authored(json::entry(entry), author.as_ref())).collect();
     Ok(json(StatusCode::OK, json!({ "entries": shown })))
 }
 
@@ -211,7 +220,7 @@ pub(super) async fn state(
 }
 
 /// A client's id of 32 hexadecimal digits.
-fn client_id(text: &str) -> Option<ClientId> {
+pub(super) fn client_id(text: &str) -> Option<ClientId> {
     if text.len() != 32 || !text.is_ascii() {
         return None;
     }

@@ -1,7 +1,9 @@
 //! The HTTP surface (docs/wire-format.md, "HTTP"). One file for each family of addresses.
 
 mod blobs;
+mod clients;
 mod entries;
+mod invites;
 mod modules;
 mod server;
 mod trees;
@@ -13,7 +15,7 @@ use crate::problem::Problem;
 use crate::state::State;
 use axum::Router;
 use axum::response::IntoResponse;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 use http::StatusCode;
 use std::sync::Arc;
 
@@ -42,12 +44,17 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/workspaces/{ws}/nodes", post(trees::nodes))
         .route("/v1/workspaces/{ws}/modules", get(modules::list))
         .route("/v1/workspaces/{ws}/modules/{*name}", get(modules::show).put(modules::register).delete(modules::remove))
+        .route("/v1/workspaces/{ws}/clients/{client}", put(clients::name))
+        .route("/v1/workspaces/{ws}/invites", get(invites::list).post(invites::create))
+        .route("/v1/workspaces/{ws}/invites/{id}", delete(invites::revoke))
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&state), auth::require));
     Router::new()
         .route("/healthz", get(server::health))
         .route("/readyz", get(server::ready))
+        // Whoever has an invite has no token yet.
+        .route("/v1/join", post(invites::join).fallback(not_allowed))
         .merge(guarded)
         .with_state(state)
 }

@@ -15,6 +15,7 @@ use opship_record::{TreePath, codec};
 use opship_storage::{Scope, StorageError, TreeView};
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -37,8 +38,11 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let page: Page = query(&uri)?;
     let limit = page.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
-    let versions = blocking(move || state.store.versions(&scope, page.before, limit)).await??;
-    let shown: Vec<_> = versions.iter().map(json::version).collect();
+    let shown = blocking(move || {
+        let versions = state.store.versions(&scope, page.before, limit)?;
+        with_authors(&state, &scope, &versions)
+    })
+    .await??;
     Ok(json(StatusCode::OK, json!({ "versions": shown })))
 }
 
@@ -48,8 +52,19 @@ pub(super) async fn show(
     Reader(scope): Reader,
     Path((_, version)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let version = blocking(move || find(&state, &scope, &version)).await??;
-    Ok(json(StatusCode::OK, json::version(&version)))
+    let shown = blocking(move || {
+        let version = find(&state, &scope, &version)?;
+        with_authors(&state, &scope, &[version])
+    });
+    Ok(json(StatusCode::OK, shown.await??.pop().unwrap_or_default()))
+}
+
+/// Versions as JSON, with the names of their authors.
+fn with_authors(state: &Shared, scope: &Scope, versions: &[Version]) -> Result<Vec<serde_json::Value>, Problem> {
+    let keys: Vec<_> = versions.iter().filter_map(|version| version.author.zip(version.sequence)).collect();
+    let authors: BTreeMap<_, _> = keys.iter().copied().zip(state.store.authors(scope, &keys)?).collect();
+    let author = |version: &Version| authors.get(&version.author.zip(version.sequence)?)?.as_ref();
+    Ok(versions.iter().map(|version| json::authored(json::version(version), author(version))).collect())
 }
 
 /// The root directory.
