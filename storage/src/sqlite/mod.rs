@@ -3,6 +3,7 @@
 
 pub(crate) mod access;
 pub(crate) mod blobs;
+pub(crate) mod chunks;
 pub(crate) mod ending;
 pub(crate) mod entries;
 pub(crate) mod modules;
