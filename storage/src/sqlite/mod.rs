@@ -4,6 +4,7 @@
 pub(crate) mod access;
 pub(crate) mod blobs;
 pub(crate) mod clients;
+pub(crate) mod chunks;
 pub(crate) mod ending;
 pub(crate) mod entries;
 pub(crate) mod invites;
