@@ -7,9 +7,11 @@
 //! of the tree after all entries of the log; below the root nothing is reached through a link.
 #![forbid(unsafe_code)]
 
+mod adopt;
 mod capture;
 mod check;
 mod conflict;
+mod cut;
 mod db;
 mod error;
 pub mod examine;
@@ -30,7 +32,6 @@ mod own;
 mod release;
 mod remote;
 mod request;
-
 mod run;
 mod scan;
 mod shipping;
@@ -43,6 +44,7 @@ mod tree;
 mod values;
 mod working_copy;
 
+pub use adopt::Unindexed;
 pub use error::ClientError;
 pub use folder::FolderTree;
 pub use invite::InviteLine;

@@ -1,7 +1,7 @@
 //! What shipping asks of the log and the index.
 
 use crate::db::index::Row;
-use crate::db::{self, index, log, set_meta, unset_meta, waits};
+use crate::db::{self, index, log, meta, set_meta, unset_meta, waits};
 use crate::fs::OPSHIP;
 use crate::log::{EntryState, LogEntry};
 use crate::{ClientError, WorkingCopy};
@@ -43,12 +43,20 @@ impl WorkingCopy {
         Ok(rows.into_iter().filter(|(_, row)| row.synced).map(|(path, _)| path).collect())
     }
 
-    /// The paths that entries changed which ended at or after a time, in milliseconds since 1970.
+    /// Remembers how fast `bytes` were sent, by which large imports are cut into entries.
     ///
     /// # Errors
     /// [`ClientError::Database`].
-    pub fn paths_ended_since(&self, time: u64) -> Result<BTreeSet<TreePath>, ClientError> {
-        let numbers = log::ended_since(&self.shared.db.read(), time)?;
+    pub fn note_rate(&self, bytes: u64, seconds: f64) -> Result<(), ClientError> {
+        Ok(crate::cut::note_rate(&self.shared.db.read(), bytes, seconds)?)
+    }
+
+    /// The paths that entries changed which ended since the last pull that was complete.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn paths_ahead(&self) -> Result<BTreeSet<TreePath>, ClientError> {
+        let numbers = log::ahead(&self.shared.db.read())?;
         let mut paths = BTreeSet::new();
         for number in numbers {
             paths.extend(self.lists(number)?.changes.into_iter().map(|change| change.path));
@@ -56,14 +64,18 @@ impl WorkingCopy {
         Ok(paths)
     }
 
-    /// Notes, in one transaction, that a pull is complete: now, under `at`, and with `mark` empty.
+    /// Notes, in one transaction, that a pull is complete: no entry that ended is ahead of it, and `mark` is empty. Where
+    /// that was so before, nothing is written.
     ///
     /// # Errors
     /// [`ClientError::Database`].
-    pub fn settle(&self, at: &str, mark: &str) -> Result<(), ClientError> {
+    pub fn settle(&self, mark: &str) -> Result<(), ClientError> {
         self.shared.db.write(|db| {
-            set_meta(db, at, log::now_millis().to_string())?;
-            Ok(set_meta(db, mark, "")?)
+            log::none_ahead(db)?;
+            if meta::<String>(db, mark)?.is_some_and(|mark| !mark.is_empty()) {
+                set_meta(db, mark, "")?;
+            }
+            Ok(())
         })
     }
 

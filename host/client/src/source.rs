@@ -9,7 +9,7 @@ use crate::{ClientError, db};
 use opship_record::node::Kind;
 use opship_record::{Hash, TreePath};
 use opship_world::{FileContent, SourceError, SourceNode, TreeSource};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -18,7 +18,15 @@ pub(crate) struct WorkingTree {
     view: View,
     staging: Arc<Staging>,
     own: OwnOutputs,
-    seen: Mutex<BTreeMap<TreePath, Seen>>,
+    seen: Mutex<Sights>,
+}
+
+/// All that a run was shown.
+#[derive(Default)]
+struct Sights {
+    paths: BTreeMap<TreePath, Seen>,
+    /// A path of each content of which the hash is known.
+    contents: HashMap<Hash, TreePath>,
 }
 
 /// What a run was shown of a path.
@@ -51,7 +59,7 @@ impl WorkingTree {
 
     /// What the run was shown of a path, `None` if it never looked.
     pub(crate) fn seen(&self, path: &TreePath) -> Option<Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).paths.get(path).cloned()
     }
 
     /// The content of a file, kept and hashed if the server does not hold it. Used by the run, and by capture for files
@@ -76,7 +84,13 @@ impl WorkingTree {
     }
 
     fn remember(&self, path: &TreePath, seen: Seen) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), seen);
+        let mut sights = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Seen::Present(present) = &seen
+            && let Some(hash) = present.hash
+        {
+            sights.contents.insert(hash, path.clone());
+        }
+        sights.paths.insert(path.clone(), seen);
     }
 
     fn shown(&self, mut visible: Visible) -> Present {
@@ -246,15 +260,16 @@ pub(crate) fn content_of(shared: &Shared, hash: &Hash) -> Result<Option<Arc<dyn 
 /// Length and hash of all of a file.
 pub(crate) fn hash_file(file: &File) -> std::io::Result<(u64, Hash)> {
     let mut hasher = opship_record::Hasher::new();
-    let mut buffer = vec![0; 256 << 10];
+    // Most files are small, and a large buffer costs more than reading them.
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    let mut buffer = vec![0; length.saturating_add(1).clamp(512, 256 << 10)];
     let mut offset = 0;
     loop {
-        match opship_world::read_fully_at(file, offset, &mut buffer)? {
-            0 => return Ok((offset, hasher.finish())),
-            count => {
-                hasher.update(&buffer[..count]);
-                offset += count as u64;
-            }
+        let count = opship_world::read_fully_at(file, offset, &mut buffer)?;
+        hasher.update(&buffer[..count]);
+        offset += count as u64;
+        if count < buffer.len() {
+            return Ok((offset, hasher.finish()));
         }
     }
 }
@@ -262,10 +277,7 @@ pub(crate) fn hash_file(file: &File) -> std::io::Result<(u64, Hash)> {
 impl WorkingTree {
     /// A content that the run saw, by its hash: of a file that it only renamed or linked.
     pub(crate) fn content_with(&self, hash: &Hash) -> Result<Arc<dyn FileContent>, ClientError> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let with_hash = |seen: &Seen| matches!(seen, Seen::Present(present) if present.hash.as_ref() == Some(hash));
-        let path = seen.iter().find(|(_, seen)| with_hash(seen)).map(|(path, _)| path.clone());
-        drop(seen);
+        let path = self.seen.lock().unwrap_or_else(PoisonError::into_inner).contents.get(hash).cloned();
         let missing = || ClientError::Refused(format!("the content {} of the run is not here", hash.short()));
         Ok(self.content(&path.ok_or_else(missing)?)?)
     }

@@ -1,6 +1,7 @@
 //! Value entries: changes by other means than an operation.
 
 use crate::ClientError;
+use crate::cut::Limits;
 use crate::db::index::{self, Row};
 use crate::db::log::{self, NewEntry};
 use crate::db::waits;
@@ -13,7 +14,7 @@ use opship_record::entry::{Body, BodyKind, Value};
 use opship_record::node::{Kind, Node};
 use opship_record::record::Lists;
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What was found at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +34,17 @@ pub(crate) type States = BTreeMap<TreePath, State>;
 /// must name all rows below it too ([`with_all_below`]).
 pub(crate) fn changes(db: &Connection, states: &States) -> Result<Vec<Change>, ClientError> {
     let mut changes = Vec::new();
+    let mut folders = HashMap::new();
     for (path, state) in states {
         let row = index::get(db, path)?;
         let change = match (row, &state.node) {
             (None, None) => continue,
             (Some(row), Some(node)) if row.node == *node => continue,
             (Some(row), None) => Change { path: path.clone(), before: before(&row), after: After::Removed },
-            (None, Some(node)) => Change { path: path.clone(), before: absent(db, path)?, after: after(node) },
+            (None, Some(node)) => {
+                let before = absent_below(db, path, &mut folders)?;
+                Change { path: path.clone(), before, after: after(node) }
+            }
             (Some(row), Some(node)) if row.node.content() == node.content() => metadata(path, &row.node, node),
             (Some(row), Some(node)) => Change { path: path.clone(), before: before(&row), after: after(node) },
         };
@@ -66,13 +71,32 @@ fn before(row: &Row) -> Before {
 
 /// The state before of a path that the index does not hold.
 pub(crate) fn absent(db: &Connection, path: &TreePath) -> Result<Before, ClientError> {
-    absent_where(path, &|path| Ok(index::kind(db, path)?))
+    absent_where(path, &mut |path| Ok(index::kind(db, path)?))
+}
+
+/// As [`absent`], for many paths: what is above them is asked for once.
+fn absent_below(
+    db: &Connection,
+    path: &TreePath,
+    folders: &mut HashMap<TreePath, Option<Kind>>,
+) -> Result<Before, ClientError> {
+    absent_where(path, &mut |at| {
+        if at == path {
+            return Ok(None);
+        }
+        if let Some(known) = folders.get(at) {
+            return Ok(*known);
+        }
+        let kind = index::kind(db, at)?;
+        folders.insert(at.clone(), kind);
+        Ok(kind)
+    })
 }
 
 /// The state before of a path that is not in the tree whose kinds `kind_at` tells.
 fn absent_where(
     path: &TreePath,
-    kind_at: &dyn Fn(&TreePath) -> Result<Option<Kind>, ClientError>,
+    kind_at: &mut dyn FnMut(&TreePath) -> Result<Option<Kind>, ClientError>,
 ) -> Result<Before, ClientError> {
     let mut components: Vec<TreePath> = std::iter::successors(Some(path.clone()), TreePath::parent).collect();
     components.pop();
@@ -109,8 +133,9 @@ fn metadata(path: &TreePath, old: &Node, new: &Node) -> Change {
     Change { path: path.clone(), before: Before::Kind { kind }, after: After::Metadata { kind, mode, mtime } }
 }
 
-/// Brings the index to these states by a value entry, and gives its number; `None` if there is nothing to change. An
-/// unsent value entry that nobody waits for takes the changes in, where nothing in between stands against it.
+/// Brings the index to these states by one value entry, whatever their number, and gives its number; `None` if there is
+/// nothing to change. An unsent value entry that nobody waits for takes the changes in, where nothing in between stands
+/// against it and it stays within the limits of [`crate::cut`].
 pub(crate) fn append(db: &Connection, states: &States) -> Result<Option<u64>, ClientError> {
     let new = changes(db, states)?;
     let number = match new.is_empty() {
@@ -154,8 +179,7 @@ fn update_row(db: &Connection, path: &TreePath, state: &State, number: Option<u6
 
 /// The newest value entry, with its changes and these together, if it may still be changed.
 fn mergeable(db: &Connection, new: &[Change]) -> Result<Option<(u64, Vec<Change>)>, ClientError> {
-    let pending = log::in_state(db, EntryState::Pending)?;
-    let Some(candidate) = pending.iter().rev().find(|entry| entry.kind == BodyKind::Value) else { return Ok(None) };
+    let Some(candidate) = log::newest_pending(db, BodyKind::Value)? else { return Ok(None) };
     if candidate.sent
         || candidate.is_parked()
         || candidate.client != Identity::client(db)?
@@ -169,7 +193,7 @@ fn mergeable(db: &Connection, new: &[Change]) -> Result<Option<(u64, Vec<Change>
     }
     // All may cancel out: then the entry stays, empty, since its number is taken.
     let merged = merge(db, log::lists(db, candidate.number)?.changes, new)?;
-    Ok(Some((candidate.number, merged)))
+    Ok(Limits::of(db)?.allow(&merged).then_some((candidate.number, merged)))
 }
 
 /// Two lists of changes, one after the other, as one. Neither has moves.
@@ -217,7 +241,7 @@ fn before_first(db: &Connection, earlier: &BTreeMap<TreePath, Change>, change: &
     if !matches!(change.before, Before::Absent { .. }) {
         return Ok(change.before.clone());
     }
-    absent_where(&change.path, &|path| match earlier.get(path).map(|c| &c.before) {
+    absent_where(&change.path, &mut |path| match earlier.get(path).map(|c| &c.before) {
         Some(Before::Absent { .. }) => Ok(None),
         Some(Before::File { .. }) => Ok(Some(Kind::File)),
         Some(Before::Symlink { .. }) => Ok(Some(Kind::Symlink)),

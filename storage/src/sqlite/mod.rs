@@ -3,8 +3,8 @@
 
 pub(crate) mod access;
 pub(crate) mod blobs;
-pub(crate) mod clients;
 pub(crate) mod chunks;
+pub(crate) mod clients;
 pub(crate) mod ending;
 pub(crate) mod entries;
 pub(crate) mod invites;

@@ -5,6 +5,7 @@ use crate::fs::Signature;
 use opship_record::node::{Kind, Node};
 use opship_record::{Hash, TreePath};
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use std::collections::HashMap;
 
 /// One path of the index.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +83,17 @@ pub(crate) fn all_below(db: &Connection, path: &TreePath) -> rusqlite::Result<Ve
     let mut statement =
         db.prepare_cached(&format!("SELECT {COLUMNS} FROM node WHERE path >= ?1 AND path < ?2 ORDER BY path"))?;
     statement.query_map([from, to], read)?.collect()
+}
+
+/// All rows by the folder that they are in, each folder's in byte order: one pass over the table.
+pub(crate) fn by_folder(db: &Connection) -> rusqlite::Result<HashMap<TreePath, Vec<(TreePath, Row)>>> {
+    let mut folders: HashMap<TreePath, Vec<(TreePath, Row)>> = HashMap::new();
+    let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} FROM node ORDER BY path"))?;
+    for row in statement.query_map([], read)? {
+        let (path, row) = row?;
+        folders.entry(path.parent().unwrap_or_default()).or_default().push((path, row));
+    }
+    Ok(folders)
 }
 
 /// Some path whose state is a file with this content.

@@ -117,10 +117,23 @@ pub(crate) fn in_state(db: &Connection, state: EntryState) -> Result<Vec<LogEntr
     entries.into_iter().map(|entry| with_waits(db, entry)).collect()
 }
 
-/// Numbers of the entries that ended at or after a time, in milliseconds since 1970.
-pub(crate) fn ended_since(db: &Connection, time: u64) -> rusqlite::Result<Vec<u64>> {
-    let mut statement = db.prepare_cached("SELECT number FROM entry WHERE ended >= ?1 ORDER BY number")?;
-    statement.query_map([int(time)], |row| Ok(uint(row.get(0)?)))?.collect()
+/// The newest entry of a kind that has no verdict yet.
+pub(crate) fn newest_pending(db: &Connection, kind: BodyKind) -> Result<Option<LogEntry>, ClientError> {
+    let sql = format!("SELECT {COLUMNS} FROM entry WHERE state = 1 AND kind = ?1 ORDER BY number DESC LIMIT 1");
+    let entry = db.prepare_cached(&sql)?.query_row([kind as u8], read).optional()?;
+    entry.map(|entry| with_waits(db, entry)).transpose()
+}
+
+/// Numbers of the entries that ended since the last pull that was complete. No clock tells: it may go back.
+pub(crate) fn ahead(db: &Connection) -> rusqlite::Result<Vec<u64>> {
+    let mut statement = db.prepare_cached("SELECT number FROM entry WHERE ahead = 1 ORDER BY number")?;
+    statement.query_map([], |row| Ok(uint(row.get(0)?)))?.collect()
+}
+
+/// A pull is complete.
+pub(crate) fn none_ahead(db: &Connection) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE entry SET ahead = 0 WHERE ahead = 1")?.execute([])?;
+    Ok(())
 }
 
 /// The ended entries for which something is still kept, in order.
@@ -176,7 +189,7 @@ pub(crate) fn answer(db: &Connection, number: u64, answer: &Answer, traffic: Tra
     let changed = db
         .prepare_cached(
             "UPDATE entry SET answer = ?2, sent_bytes = sent_bytes + ?3, received_bytes = received_bytes + ?4, sent = ?7, \
-             state = CASE WHEN ?5 THEN 2 ELSE state END, ended = CASE WHEN ?5 THEN coalesce(ended, ?6) ELSE ended END \
+             state = CASE WHEN ?5 THEN 2 ELSE state END, ahead = CASE WHEN ?5 THEN 1 ELSE ahead END, ended = CASE WHEN ?5 THEN coalesce(ended, ?6) ELSE ended END \
              WHERE number = ?1 AND state <> 0",
         )?
         .execute(params![

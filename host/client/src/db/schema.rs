@@ -53,9 +53,23 @@ CREATE TABLE intent (id INTEGER PRIMARY KEY, entry INTEGER, folder TEXT NOT NULL
 CREATE TABLE deferred (path TEXT PRIMARY KEY, node BLOB, reason TEXT NOT NULL) WITHOUT ROWID;
 ";
 
+/// Hashes of files that no entry names yet, so that a scan need not read them again; and which entries ended since the
+/// last complete pull, which a time in `net.settled-at` told before.
+const HASHED_AND_AHEAD: &str = "
+CREATE TABLE hashed (
+    path TEXT PRIMARY KEY, hash BLOB NOT NULL, device INTEGER NOT NULL, inode INTEGER NOT NULL, size INTEGER NOT NULL,
+    mtime INTEGER NOT NULL, ctime INTEGER NOT NULL
+) WITHOUT ROWID;
+ALTER TABLE entry ADD COLUMN ahead INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX entry_ahead ON entry (number) WHERE ahead = 1;
+UPDATE entry SET ahead = 1 WHERE state = 2 AND ended >= coalesce(
+    (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'net.settled-at'), 0);
+DELETE FROM meta WHERE key = 'net.settled-at';
+";
+
 /// Brings the schema up to date.
 pub(super) fn migrate(db: &Connection) -> Result<(), ClientError> {
-    let steps = [VERSION_1];
+    let steps = [VERSION_1, HASHED_AND_AHEAD];
     let newest = steps.len() as u32;
     // Immediate: of two processes that open a new working copy, one migrates and the other finds it done.
     db.execute_batch("BEGIN IMMEDIATE")?;

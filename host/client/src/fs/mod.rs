@@ -14,7 +14,7 @@ pub(crate) use signature::{Signature, is_racy, now_nanos};
 use opship_record::node::{Kind, MODE_MASK};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
-use std::ffi::OsStr;
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -123,6 +123,19 @@ impl Root {
         Ok(names)
     }
 
+    /// As [`Root::list`], the names alone, with the directory itself for [`stat_in`].
+    pub(crate) fn names(&self, path: &str) -> io::Result<(OwnedFd, Vec<CString>)> {
+        let directory = self.open_directory(path)?;
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                names.push(entry.file_name().to_owned());
+            }
+        }
+        Ok((directory, names))
+    }
+
     /// The target of a symbolic link.
     pub(crate) fn read_link(&self, path: &str) -> io::Result<Vec<u8>> {
         let (parent, name) = self.parent(path)?;
@@ -221,6 +234,11 @@ impl Root {
     pub(crate) fn sync_all(&self) -> io::Result<()> {
         Ok(rustix::fs::syncfs(&self.open_directory("")?)?)
     }
+}
+
+/// `lstat` of one name in an open directory.
+pub(crate) fn stat_in(directory: &OwnedFd, name: &CStr) -> io::Result<Found> {
+    Ok(Found::of(&rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
 /// Nothing is there, or something above it is no directory.

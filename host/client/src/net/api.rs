@@ -373,15 +373,19 @@ impl Api {
         Ok(found)
     }
 
-    /// What differs between version `from` and the head: first the head, then each path with what it is now.
-    pub async fn changes(&mut self, from: u64) -> Result<(Version, Changes), ClientError> {
-        let path = self.path(&format!("/changes?from={from}"));
+    /// What differs between version `from` and the head: first the head, then each path with what it is now. `None`: that
+    /// version is the head.
+    pub async fn changes(&mut self, from: u64) -> Result<Option<(Version, Changes)>, ClientError> {
+        let path = self.path(&format!("/changes?from={from}&brief"));
         let headers = [(header::ACCEPT_ENCODING, "zstd")];
         let mut response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
+        if response.status == http::StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
         let item = response.body.item().await?;
         let version = item.ok_or(ClientError::Protocol { detail: "the server sent no version".to_owned() })?;
         let version = Version::decode(&version).map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
-        Ok((version, Changes(response.body)))
+        Ok(Some((version, Changes(response.body))))
     }
 }
 

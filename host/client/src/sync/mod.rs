@@ -12,6 +12,7 @@ mod value_cost;
 pub use report::{EntryReport, PullReport, SyncReport};
 pub use setup::{Source, clone, init};
 
+use crate::adopt::Unindexed;
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::{ClientError, WorkingCopy};
@@ -38,14 +39,14 @@ pub struct Sync<'a> {
     ahead: BTreeSet<TreePath>,
     /// Did an earlier sync end before its pull was complete? Then any state may be newer.
     interrupted: bool,
+    /// What was here before the first pull, until that has looked for it on the server.
+    adopting: Option<Unindexed>,
 }
 
 /// Set while states of the server come into the index that are newer than the version that the working copy stands on.
 /// What differs between that version and the head does not tell then what differs here: another may have brought a path
 /// back to what it was.
 const UNSETTLED: &str = "net.unsettled";
-/// When the last pull was complete, in milliseconds since 1970: entries that ended later may be ahead of its version.
-const SETTLED_AT: &str = "net.settled-at";
 
 /// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
 /// value entry, which needs one more round.
@@ -62,7 +63,16 @@ impl<'a> Sync<'a> {
         progress: &'a dyn Progress,
     ) -> Result<Sync<'a>, ClientError> {
         let api = api_for(copy)?;
-        Ok(Sync { copy, book, api, progress, own_versions: Vec::new(), ahead: BTreeSet::new(), interrupted: false })
+        Ok(Sync {
+            copy,
+            book,
+            api,
+            progress,
+            own_versions: Vec::new(),
+            ahead: BTreeSet::new(),
+            interrupted: false,
+            adopting: None,
+        })
     }
 
     /// Finds changed files, ships all entries that are ready, and pulls. What could not be done stays for the next time.
@@ -78,12 +88,14 @@ impl<'a> Sync<'a> {
         self.register_modules().await?;
         self.leave_forked_identity().await?;
         self.interrupted = self.copy.setting(UNSETTLED)?.is_some_and(|mark| !mark.is_empty());
-        let settled = self.copy.setting(SETTLED_AT)?.and_then(|time| time.parse().ok()).unwrap_or(0);
-        self.ahead = self.copy.paths_ended_since(settled)?;
+        self.ahead = self.copy.paths_ahead()?;
+        self.adopt(&mut report.pulled).await?;
         for _ in 0..ROUNDS {
             self.copy.append_changes()?;
             self.announce().await?;
+            let (begun, before) = (Instant::now(), counter.count());
             self.ship(&mut report).await?;
+            self.copy.note_rate(counter.count().since(before).sent, begun.elapsed().as_secs_f64())?;
             self.release_ended(&mut report)?;
             // A conflict makes copies, which are shipped in the next round.
             let conflicts = self.settle_conflicts(&mut report.pulled).await?;
@@ -122,6 +134,20 @@ impl<'a> Sync<'a> {
         let mut report = PullReport::default();
         self.drop_entries(entries, &mut report).await?;
         Ok((numbers, report))
+    }
+
+    /// Before the first pull of a folder that holds files: what the server holds too is not shipped, and nothing is
+    /// downloaded that is here.
+    async fn adopt(&mut self, report: &mut PullReport) -> Result<(), ClientError> {
+        if self.copy.base()? != (0, None) {
+            return Ok(());
+        }
+        let here = self.copy.unindexed()?;
+        if !here.is_empty() {
+            self.adopting = Some(here);
+            self.pull(report).await?;
+        }
+        Ok(())
     }
 
     /// Registers what was added here while the server was away.

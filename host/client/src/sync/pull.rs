@@ -1,6 +1,6 @@
 //! Pulling: what others did is brought here, never over local changes.
 
-use super::{PullReport, SETTLED_AT, Sync, UNSETTLED};
+use super::{PullReport, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::fs::KeptContent;
 use crate::remote::RemoteChange;
@@ -39,8 +39,11 @@ impl Sync<'_> {
         for batch in batches(wanted) {
             news |= self.apply(batch, report).await?;
         }
-        self.copy.set_base(head.number, &head.id())?;
-        report.version = head.number;
+        report.version = base;
+        if let Some(head) = head {
+            self.copy.set_base(head.number, &head.id())?;
+            report.version = head.number;
+        }
         news |= self.apply_deferred(report).await?;
         self.settled()?;
         Ok(news)
@@ -49,17 +52,23 @@ impl Sync<'_> {
     /// The index is as the version that the working copy stands on, but for what is deferred and what waits.
     fn settled(&mut self) -> Result<(), ClientError> {
         (self.interrupted, self.ahead) = (false, BTreeSet::new());
-        self.copy.settle(SETTLED_AT, UNSETTLED)
+        self.copy.settle(UNSETTLED)
     }
 
-    /// The head, and what differs from it here: of what changed since `base`, and of what may be ahead of it. After an
-    /// interrupted sync the whole tree is compared.
-    async fn wanted(&mut self, base: u64) -> Result<(Version, Vec<State>), ClientError> {
+    /// The head, `None` where that is `base`, and what differs from it here: of what changed since `base`, and of what may
+    /// be ahead of it. After an interrupted sync the whole tree is compared.
+    async fn wanted(&mut self, base: u64) -> Result<(Option<Version>, Vec<State>), ClientError> {
         let from = if self.interrupted { 0 } else { base };
-        let (head, mut changes) = self.api.changes(from).await?;
         let mut states: BTreeMap<TreePath, Option<Node>> = BTreeMap::new();
-        while let Some((path, node)) = changes.next().await? {
-            states.insert(path, node);
+        let mut head = None;
+        if let Some((version, mut changes)) = self.api.changes(from).await? {
+            head = Some(version);
+            while let Some((path, node)) = changes.next().await? {
+                states.insert(path, node);
+            }
+        }
+        if let Some(here) = self.adopting.take() {
+            self.copy.adopt(&here, &states)?;
         }
         if self.interrupted {
             for path in self.copy.synced_paths()? {
@@ -68,7 +77,7 @@ impl Sync<'_> {
         } else {
             let ahead: Vec<TreePath> = self.ahead.iter().filter(|path| !states.contains_key(*path)).cloned().collect();
             if !ahead.is_empty() {
-                states.extend(self.api.nodes(&ahead, Some(head.number)).await?);
+                states.extend(self.api.nodes(&ahead, Some(head.as_ref().map_or(base, |head| head.number))).await?);
             }
         }
         let mut wanted = Vec::new();

@@ -134,9 +134,11 @@ pub(super) async fn file(
 #[derive(Deserialize)]
 struct Since {
     from: u64,
+    brief: Option<String>,
 }
 
-/// What differs between a version and the head, as a CBOR sequence: the head, then `[path, node or null]`.
+/// What differs between a version and the head, as a CBOR sequence: the head, then `[path, node or null]`. With `brief`
+/// nothing at all, 204, if that version is the head.
 pub(super) async fn changes(
     State(state): State<Arc<Shared>>,
     Reader(scope): Reader,
@@ -150,6 +152,9 @@ pub(super) async fn changes(
         Ok::<_, Problem>((from, own.store.head(&own_scope)?))
     })
     .await??;
+    if since.brief.is_some() && from.number == head.number {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     let feed = Feed { state, scope, from, head };
     let (feed, short) = blocking(move || {
         let mut short = Short(Vec::new());

@@ -1,0 +1,120 @@
+//! Finding what was changed by other means than an operation.
+
+mod folders;
+mod walk;
+
+use crate::cut::{self, Limits};
+use crate::db::{hashed, index};
+use crate::fs::Signature;
+use crate::values::{self, States};
+use crate::{ClientError, WorkingCopy};
+use opship_record::effect::Change;
+use opship_record::{Hash, TreePath};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Something in the folder that cannot be synced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    /// Its path for people; names that are not UTF-8 are shown with replacement characters.
+    pub path: String,
+    /// Why, and so what to do.
+    pub reason: String,
+}
+
+/// How the folder differs from the index.
+#[derive(Debug, Clone, Default)]
+pub struct Scan {
+    /// The differences, sorted by path, with the index's states before.
+    pub changes: Vec<Change>,
+    /// What cannot be synced, sorted by path.
+    pub unsupported: Vec<Unsupported>,
+    pub(crate) states: States,
+}
+
+/// What a walk over the folder found.
+#[derive(Debug, Default)]
+struct Found {
+    /// What may differ from the index.
+    states: States,
+    /// What cannot be synced, with the reason.
+    unsupported: BTreeMap<String, String>,
+    /// Hashes that were remembered from earlier scans.
+    remembered: hashed::Hashed,
+}
+
+impl WorkingCopy {
+    /// Compares the folder with the index: size, times and inode first, by hash when in doubt. A hash of a file is
+    /// remembered, so that the file is read once.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`], [`ClientError::Database`].
+    pub fn scan(&self) -> Result<Scan, ClientError> {
+        let _lock = self.lock()?;
+        let found = walk::walk(&self.shared)?;
+        // What is as the index says is remembered by its new signature.
+        self.shared.db.write(|db| {
+            for (path, state) in &found.states {
+                if let (Some(signature), Some(row)) = (&state.signature, index::get(db, path)?)
+                    && Some(&row.node) == state.node.as_ref()
+                {
+                    index::refresh(db, path, signature, state.racy)?;
+                }
+            }
+            let gone = found.remembered.keys().filter(|path| !found.states.contains_key(*path));
+            gone.into_iter().try_for_each(|path| Ok::<_, ClientError>(hashed::forget(db, path)?))
+        })?;
+        self.compared(found)
+    }
+
+    /// Compares the folder with the index and makes value entries of the differences: of many more than one, so that what
+    /// has arrived stays (at most 1,000 paths, 64 MiB or half a minute of the link each). Gives the number of the last;
+    /// `None` if there are no differences. Differences that no other entry needs go into an unsent value entry that is there
+    /// already.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`], [`ClientError::Database`].
+    pub fn append_changes(&self) -> Result<(Scan, Option<u64>), ClientError> {
+        let _lock = self.lock()?;
+        self.append_found()
+    }
+
+    /// As [`WorkingCopy::append_changes`]; the caller has the lock.
+    pub(crate) fn append_found(&self) -> Result<(Scan, Option<u64>), ClientError> {
+        let mut scan = self.compared(walk::walk(&self.shared)?)?;
+        let mut number = None;
+        let limits = Limits::of(&self.shared.db.read())?;
+        for part in cut::parts(std::mem::take(&mut scan.states), &scan.changes, limits) {
+            // Each part is durable by itself: a scan after a kill finds the rest.
+            let appended = self.shared.db.write(|db| {
+                let appended = values::append(db, &part)?;
+                // From here on the index knows the hashes.
+                part.keys().try_for_each(|path| hashed::forget(db, path))?;
+                Ok::<_, ClientError>(appended)
+            })?;
+            number = appended.or(number);
+        }
+        Ok((scan, number))
+    }
+
+    fn compared(&self, found: Found) -> Result<Scan, ClientError> {
+        let changes = values::changes(&self.shared.db.read(), &found.states)?;
+        let unsupported = found.unsupported.into_iter().map(|(path, reason)| Unsupported { path, reason }).collect();
+        Ok(Scan { changes, unsupported, states: found.states })
+    }
+}
+
+/// A hash that a scan made, to be remembered.
+type Fresh = (TreePath, Signature, Hash);
+
+/// Leaves out the removal of what is in the version and cannot be read: it stays in it, with all below.
+fn keep_unreadable(found: &mut Found) {
+    let kept: BTreeSet<TreePath> =
+        found.unsupported.keys().filter_map(|path| TreePath::new(path.clone()).ok()).collect();
+    if kept.is_empty() {
+        return;
+    }
+    let is_kept = |path: &TreePath| {
+        std::iter::successors(Some(path.clone()), TreePath::parent).any(|at| !at.is_root() && kept.contains(&at))
+    };
+    found.states.retain(|path, state| state.node.is_some() || !is_kept(path));
+}
