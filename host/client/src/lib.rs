@@ -37,6 +37,7 @@ mod stage;
 mod staging;
 mod steps;
 pub mod sync;
+mod transfer;
 mod tree;
 mod values;
 mod working_copy;

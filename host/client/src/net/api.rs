@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 const CBOR_SEQUENCE: &str = "application/cbor-seq";
-const MAX_JSON: usize = 64 << 20;
+pub(super) const MAX_JSON: usize = 64 << 20;
 /// Pieces that a streamed upload is sent in.
 const PIECE: usize = 128 << 10;
 /// Most hashes asked about in one request.
@@ -35,7 +35,7 @@ const ZSTD_LEVEL: i32 = 3;
 /// Typed calls over a [`Transport`], for one workspace.
 #[derive(Debug)]
 pub struct Api {
-    transport: Transport,
+    pub(super) transport: Transport,
     workspace: String,
 }
 
@@ -112,7 +112,12 @@ impl Api {
         self.transport.counter()
     }
 
-    fn path(&self, rest: &str) -> String {
+    /// The same API over a connection of its own, for large bodies ([`Transport::for_bulk`]).
+    pub(crate) fn for_bulk(&self) -> Api {
+        Api { transport: self.transport.for_bulk(), workspace: self.workspace.clone() }
+    }
+
+    pub(super) fn path(&self, rest: &str) -> String {
         format!("/v1/workspaces/{}{rest}", self.workspace)
     }
 
@@ -135,7 +140,7 @@ impl Api {
     }
 
     /// As [`Api::post_cbor`], compressed as one stream where that makes it smaller. Gives the body's length on the wire too.
-    async fn post_packed(&mut self, path: &str, body: Vec<u8>) -> Result<(Response, u64), ClientError> {
+    pub(super) async fn post_packed(&mut self, path: &str, body: Vec<u8>) -> Result<(Response, u64), ClientError> {
         let packed = (body.len() > COMPRESS_FROM).then(|| zstd::bulk::compress(&body, ZSTD_LEVEL).ok()).flatten();
         let Some(packed) = packed.filter(|packed| packed.len() + ENCODING_HEADER < body.len()) else {
             let length = body.len() as u64;
@@ -421,7 +426,7 @@ impl Changes {
     }
 }
 
-fn decode<'b, T: minicbor::Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ClientError> {
+pub(super) fn decode<'b, T: minicbor::Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ClientError> {
     minicbor::decode(bytes).map_err(|error| ClientError::Protocol { detail: error.to_string() })
 }
 

@@ -3,11 +3,13 @@
 mod api;
 mod body;
 mod credentials;
+mod transfers;
 mod transport;
 mod url;
 
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::token_for;
+pub(crate) use transfers::{DocumentName, documents_body};
 pub use transport::{Counter, Transport};
 pub use url::ServerUrl;

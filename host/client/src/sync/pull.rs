@@ -4,6 +4,7 @@ use super::{PullReport, SETTLED_AT, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::fs::KeptContent;
 use crate::remote::RemoteChange;
+use crate::transfer::{Base, download};
 use opship_record::node::Node;
 use opship_record::version::Version;
 use opship_record::{Hash, TreePath};
@@ -19,6 +20,8 @@ const BATCH_PATHS: usize = 1000;
 const BATCH_BYTES: u64 = 256 << 20;
 /// Longest content that is fetched together with others.
 const SMALL: u64 = 64 << 10;
+/// Least length of a content that is fetched as its difference to the one before, by itself: that takes a request more.
+const WITH_BASE: u64 = 16 << 10;
 /// Bytes of small contents asked for in one request.
 const FETCH_BYTES: u64 = 8 << 20;
 
@@ -110,6 +113,9 @@ impl Sync<'_> {
             return Ok(false);
         }
         let contents = self.download(&batch).await?;
+        for (path, _) in &batch {
+            self.changed.replaces(path, self.copy.node(path)?.as_ref());
+        }
         let mut changes = Vec::new();
         for (path, node) in batch.iter().cloned() {
             let content = match &node {
@@ -138,20 +144,25 @@ impl Sync<'_> {
         &mut self,
         batch: &[(TreePath, Option<Node>)],
     ) -> Result<BTreeMap<Hash, tempfile::NamedTempFile>, ClientError> {
-        let mut wanted = BTreeMap::new();
-        for (_, node) in batch {
-            if let Some(Node::File { hash, length, .. }) = node
-                && self.copy.blob_source(hash)?.is_none()
-            {
-                wanted.insert(*hash, *length);
+        let (mut together, mut alone, mut seen) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        for (path, node) in batch {
+            let Some(Node::File { hash, length, .. }) = node else { continue };
+            if !seen.insert(*hash) || self.copy.blob_source(hash)?.is_some() {
+                continue;
+            }
+            let base = if *length >= WITH_BASE { self.base_at(path)? } else { None };
+            if *length <= SMALL && base.is_none() {
+                together.insert(*hash, *length);
+            } else {
+                alone.push((*hash, *length, base));
             }
         }
         let folder = self.copy.own_folder().join("staging");
         let new_file =
             || tempfile::NamedTempFile::new_in(&folder).map_err(ClientError::io("making a file to download into"));
         let mut files = BTreeMap::new();
-        let total = wanted.len() as u64;
-        for hashes in groups(&wanted) {
+        let total = (together.len() + alone.len()) as u64;
+        for hashes in groups(&together) {
             self.progress.step("downloading files", files.len() as u64, total);
             for (hash, bytes) in self.api.fetch_blobs(&hashes).await? {
                 let mut file = new_file()?;
@@ -159,16 +170,28 @@ impl Sync<'_> {
                 files.insert(hash, file);
             }
         }
-        for (hash, length) in &wanted {
-            if files.contains_key(hash) {
-                continue;
-            }
+        let left_out = together.into_iter().filter(|(hash, _)| !files.contains_key(hash)).collect::<Vec<_>>();
+        alone.extend(left_out.into_iter().map(|(hash, length)| (hash, length, None)));
+        for (hash, length, base) in alone {
             self.progress.step("downloading files", files.len() as u64, total);
             let mut file = new_file()?;
-            self.api.get_blob(hash, *length, file.as_file_mut() as &mut File).await?;
-            files.insert(*hash, file);
+            let own = self.copy.own_folder();
+            if !download(&mut self.api, &own, (&hash, length), base, file.as_file_mut()).await? {
+                file = new_file()?;
+                self.api.get_blob(&hash, length, file.as_file_mut() as &mut File).await?;
+            }
+            files.insert(hash, file);
         }
         Ok(files)
+    }
+
+    /// The content that a path has here, if it is large enough to be worth copying from.
+    fn base_at(&self, path: &TreePath) -> Result<Option<Base>, ClientError> {
+        let Some(Node::File { hash, length, .. }) = self.copy.node(path)? else { return Ok(None) };
+        if length < WITH_BASE {
+            return Ok(None);
+        }
+        Ok(self.copy.blob_source(&hash)?.map(|content| (hash, content)))
     }
 }
 
