@@ -85,14 +85,16 @@ fn edits_of_many_small_files_travel_as_their_differences() {
         fs::write(name(n), noise(n, 12_000)).unwrap();
     }
     place.ok(&here, ["sync"]);
+    let there = clone(&place, &server, "there");
     for n in 0..60 {
         let mut content = fs::read(name(n)).unwrap();
         content[6_000] ^= 1;
         fs::write(name(n), content).unwrap();
     }
-    let sent = sync_through(&place, &server, &here);
-    assert!(sent < 60 * 2_000, "{sent} bytes for one changed byte in each of 60 files of 12,000");
-    assert_same_tree(&here, &clone(&place, &server, "there"));
+    let (up, down) = (sync_through(&place, &server, &here), sync_through(&place, &server, &there));
+    assert!(up < 60 * 2_000, "{up} bytes for one changed byte in each of 60 files of 12,000");
+    assert!(down < 60 * 2_000, "{down} bytes to pull that");
+    assert_same_tree(&here, &there);
 }
 
 #[test]
@@ -287,8 +289,12 @@ fn a_small_operation_passes_a_large_upload() {
 
 /// A relay to a server that does not know some addresses: what goes by is changed so that it has never heard of them.
 fn relay_to_older(server: SocketAddr) -> SocketAddr {
-    const NEWER: [(&[u8], &[u8]); 3] =
-        [(b"/uploads/", b"/nothere/"), (b"/document ", b"/notheres "), (b"/documents ", b"/nothereds ")];
+    const NEWER: [(&[u8], &[u8]); 4] = [
+        (b"/uploads/", b"/nothere/"),
+        (b"/document ", b"/notheres "),
+        (b"/documents ", b"/nothereds "),
+        (b"/documents:", b"/nothereds:"),
+    ];
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let pump = |mut from: TcpStream, mut to: TcpStream, newer: &'static [(&[u8], &[u8])]| {

@@ -7,6 +7,7 @@ mod transfers;
 mod transport;
 mod url;
 
+pub(crate) use api::pack;
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::token_for;

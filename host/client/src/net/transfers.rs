@@ -1,10 +1,10 @@
 //! The calls that move large contents: uploads that go on where they were cut, and documents.
 
-use super::api::{Api, MAX_JSON, decode};
+use super::api::{Api, CBOR_SEQUENCE, MAX_JSON, decode};
 use super::body::{BodyReader, RequestBody};
 use crate::ClientError;
 use http::{HeaderName, Method, header};
-use minicbor::bytes::ByteSlice;
+use minicbor::bytes::{ByteSlice, ByteVec};
 use opship_record::{Hash, codec};
 use opship_residual::packed;
 
@@ -95,6 +95,27 @@ impl Api {
             Err(ClientError::Problem { status: 404 | 405, .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Fetches the documents of small contents with these bases in one request; those that were left out must be fetched
+    /// otherwise. What comes is not verified.
+    pub(crate) async fn fetch_documents(
+        &mut self,
+        wanted: &[(Hash, Hash)],
+    ) -> Result<Vec<(Hash, Vec<u8>)>, ClientError> {
+        let path = self.path("/documents:fetch");
+        let headers = [(header::CONTENT_TYPE, CBOR_SEQUENCE), (header::ACCEPT_ENCODING, "zstd")];
+        let body = RequestBody::bytes(codec::encode(&wanted));
+        let mut response = match self.transport.send(Method::POST, &path, &headers, body).await {
+            Err(ClientError::Problem { status: 404 | 405, .. }) => return Ok(Vec::new()),
+            response => response?,
+        };
+        let mut found = Vec::new();
+        while let Some(item) = response.body.item().await? {
+            let (hash, document): (Hash, ByteVec) = decode(&item)?;
+            found.push((hash, document.into()));
+        }
+        Ok(found)
     }
 
     /// Asks for the document of a content, from a byte on; `tag` must be that of the bytes before. `None`: the server does

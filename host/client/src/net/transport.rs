@@ -156,7 +156,18 @@ impl Transport {
         for (name, value) in headers {
             request = request.header(name, *value);
         }
-        request.body(body).map_err(|error| ClientError::Protocol { detail: error.to_string() })
+        let wanted = match &body {
+            RequestBody::Expected(_, wanted) => Some(Arc::clone(wanted)),
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
+            let mut request = request.header(header::EXPECT, "100-continue").body(body).map_err(malformed)?;
+            hyper::ext::on_informational(&mut request, move |_| {
+                wanted.send_replace(true);
+            });
+            return Ok(request);
+        }
+        request.body(body).map_err(malformed)
     }
 
     async fn connected(&mut self) -> Result<&mut SendRequest<RequestBody>, ClientError> {
@@ -191,6 +202,10 @@ impl Transport {
         });
         Ok(sender)
     }
+}
+
+fn malformed(error: http::Error) -> ClientError {
+    ClientError::Protocol { detail: error.to_string() }
 }
 
 fn broken(error: hyper::Error) -> ClientError {

@@ -24,6 +24,9 @@ const ASK_FROM: u64 = 32 << 10;
 /// A content below this length is sent unasked: asking takes twice its hash, which does not compress.
 const ASK_EACH: u64 = 1 << 10;
 
+/// With more large contents than this the server is asked before they are uploaded one by one.
+const ASK_LARGE: usize = 4;
+
 /// A content's hash and length.
 pub(super) type Content = (Hash, u64);
 
@@ -88,11 +91,15 @@ impl Sync<'_> {
         Ok(unknown)
     }
 
-    /// Those of the contents that the server does not have, as far as asking can pay.
+    /// Those of the contents that the server does not have, as far as asking can pay. Few large ones are not asked for: the
+    /// head of an upload asks too.
     async fn lacking(&mut self, contents: Vec<Content>) -> Result<Vec<Content>, ClientError> {
-        let asked = |(_, length): &&Content| *length >= ASK_EACH;
+        let is_large = |(_, length): &&Content| *length > MAX_INLINE_PART as u64;
+        let few = contents.iter().filter(is_large).count() <= ASK_LARGE;
+        let asked = |content: &&Content| content.1 >= ASK_EACH && !(few && is_large(content));
         let hashes: Vec<Hash> = contents.iter().filter(asked).map(|(hash, _)| *hash).collect();
-        if hashes.is_empty() || contents.iter().map(|(_, length)| length).sum::<u64>() <= ASK_FROM {
+        let bytes: u64 = contents.iter().filter(asked).map(|(_, length)| length).sum();
+        if hashes.is_empty() || bytes <= ASK_FROM {
             return Ok(contents);
         }
         let missing: BTreeSet<Hash> = self.api.missing_blobs(&hashes).await?.into_iter().collect();

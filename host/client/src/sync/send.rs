@@ -6,7 +6,7 @@ use super::ship::Shipping;
 use super::{Sync, signatures};
 use crate::ClientError;
 use crate::log::LogEntry;
-use crate::net::{DocumentName, documents_body};
+use crate::net::{DocumentName, documents_body, pack};
 use crate::transfer::{Outcome, Signed, Upload, small_document};
 use opship_record::effect::{After, Before, Change};
 use opship_record::limits::MAX_INLINE_PART;
@@ -18,8 +18,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// Compression level of requests, to reckon what they take.
-const ZSTD_LEVEL: i32 = 3;
 /// Bytes that a request more takes, with its answer.
 const REQUEST: usize = 500;
 /// How often an upload looks whether something more urgent has come.
@@ -129,10 +127,8 @@ impl Sync<'_> {
                 _ => return Ok(true),
             }
         }
-        let packed = |bytes: &[u8]| {
-            let packed = zstd::bulk::compress(bytes, ZSTD_LEVEL);
-            packed.map(|packed| packed.len()).map_err(ClientError::io("compressing a content"))
-        };
+        let packed =
+            |bytes: &[u8]| pack(bytes).map(|packed| packed.len()).map_err(ClientError::io("compressing a content"));
         Ok(packed(&documents_body(&group.documents))? + REQUEST < packed(&whole)?)
     }
 

@@ -77,6 +77,14 @@ fn sweep(folder: &Path) {
     }
 }
 
+/// The content that a small document makes of a base; `None` if it makes another one, or none.
+pub(crate) fn unpack_small(document: &[u8], hash: &Hash, length: u64, base: &Base) -> Option<Vec<u8>> {
+    let open = |wanted: &Hash| Ok((base.0 == *wanted).then_some(Copied(&base.1)));
+    let mut made = Vec::new();
+    apply::apply(document, length, open, &mut made).ok()?;
+    (Hash::of(&made) == *hash).then_some(made)
+}
+
 /// What came of a document so far.
 struct Part {
     bytes: PathBuf,

@@ -5,7 +5,7 @@ mod memory;
 mod source;
 mod upload;
 
-pub(crate) use download::{Base, download};
+pub(crate) use download::{Base, download, unpack_small};
 pub(crate) use memory::Memory;
 pub(crate) use source::{Signed, small_document};
 pub(crate) use upload::{Outcome, Upload};

@@ -22,6 +22,9 @@ const TRIES: u32 = 4;
 /// Pause before the first of them; each next is twice as long.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// How long the word that the server wants a body may take.
+const WANTED_WITHIN: Duration = Duration::from_secs(5);
+
 /// A content to be uploaded.
 #[derive(Clone)]
 pub(crate) struct Upload {
@@ -100,11 +103,20 @@ impl Upload {
     ) -> Result<Option<Signature>, ClientError> {
         let (ready, begins) = oneshot::channel();
         let (sender, receiver) = mpsc::channel(1);
-        let pieces = Pieces { sender, ready: Some(ready), held: held.clone(), runtime: Handle::current() };
+        // The server may have the content: then it says so at once, and nothing is sent.
+        let (wanted, is_wanted) = watch::channel(offset.is_some());
+        let wanted = Arc::new(wanted);
+        let body = match offset {
+            Some(_) => RequestBody::Stream(receiver),
+            None => RequestBody::Expected(receiver, Arc::clone(&wanted)),
+        };
+        let runtime = Handle::current();
+        let pieces = Pieces { sender, ready: Some(ready), wanted: is_wanted, held: held.clone(), runtime };
         let encoding = self.clone().encode(offset.unwrap_or(0), pieces);
         // Nothing is sent while what the server has is passed over. If that fails the encoder says why.
         let _ = begins.await;
-        let sent = api.upload(name, offset, RequestBody::Stream(receiver)).await;
+        let sent = api.upload(name, offset, body).await;
+        wanted.send_replace(true);
         let encoded = encoding.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
         match (sent, encoded) {
             (Ok(()), signature) => Ok(signature.ok()),
@@ -159,6 +171,8 @@ struct Pieces {
     sender: mpsc::Sender<io::Result<Bytes>>,
     /// Told at the first piece.
     ready: Option<oneshot::Sender<()>>,
+    /// Does the server want the body?
+    wanted: watch::Receiver<bool>,
     held: watch::Receiver<bool>,
     runtime: Handle,
 }
@@ -169,8 +183,10 @@ impl Write for Pieces {
             // If nobody waits, sending shows it.
             let _ = ready.send(());
         }
-        let (sender, held) = (&self.sender, &mut self.held);
+        let (sender, wanted, held) = (&self.sender, &mut self.wanted, &mut self.held);
         let sent = self.runtime.block_on(async {
+            // What stands between may keep the word back; then the body goes all the same.
+            let _ = tokio::time::timeout(WANTED_WITHIN, wanted.wait_for(|wanted| *wanted)).await;
             // If who holds it up is gone, nobody does.
             let _ = held.wait_for(|held| !held).await;
             sender.send(Ok(Bytes::copy_from_slice(bytes))).await

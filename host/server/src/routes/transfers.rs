@@ -1,10 +1,13 @@
 //! Uploads that go on where they were cut (draft-ietf-httpbis-resumable-upload), and documents.
 
 use crate::auth::{Reader, Writer};
-use crate::body::{CBOR, cbor, discard, hash, query, read, stream, written};
+use crate::body::{
+    CBOR, CBOR_SEQUENCE, accepts_zstd, cbor, compressed_cbor, decode, discard, hash, query, read, stream,
+    stream_within, written,
+};
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
-use crate::transfers::{Appended, Composed, Name, Refused, Turn, compose, take_document, take_packed};
+use crate::transfers::{Appended, Composed, Name, Refused, Turn, compose, small_document, take_document, take_packed};
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
@@ -21,11 +24,18 @@ use serde::Deserialize;
 use serde_json::json;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 /// A compressed document may be this much longer than its content: bytes that do not compress, and lists of copies.
 const DOCUMENT_MORE: u64 = 1 << 20;
+/// How long the sender of an upload may be silent: it may have to read on for long where nothing changed, or let others pass.
+const SILENCE: Duration = Duration::from_secs(600);
+/// Most documents that one question may name.
+const MAX_DOCUMENTS: usize = 10_000;
+/// Most bytes of contents that one question's documents make.
+const FETCH_ALL: u64 = 8 << 20;
 /// Documents of one request that are worked on at one time.
 const DOCUMENTS_AT_ONCE: usize = 4;
 
@@ -58,8 +68,10 @@ pub(super) async fn create(
     let complete = is_complete(&headers)?;
     let (store, scope, content) = (asked.state.store.clone(), Arc::clone(&asked.scope), asked.content);
     if blocking(move || store.blob_length(&scope, &content)).await??.is_some() {
-        // Answering before the body's end would break the sender's connection.
-        discard(stream(body)).await;
+        // Answering before the body's end breaks the sender's connection, unless it waits for this answer to send it.
+        if !headers.contains_key(header::EXPECT) {
+            discard(stream(body)).await;
+        }
         return Ok(respond(StatusCode::OK, None, true));
     }
     let turn = asked.state.uploads.turn(&asked.name).await;
@@ -105,7 +117,9 @@ pub(super) async fn offset(
     let turn = asked.state.uploads.turn(&asked.name).await;
     let found = turn.offset().map_err(|error| Problem::internal(&error))?;
     let found = found.ok_or_else(|| Problem::not_found("upload", &document))?;
-    Ok(respond(StatusCode::NO_CONTENT, Some(found), false))
+    let mut response = respond(StatusCode::NO_CONTENT, Some(found), false);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
 }
 
 /// Drops an upload.
@@ -128,7 +142,7 @@ async fn receive(
     body: Body,
 ) -> Result<Response, Problem> {
     let limit = asked.state.blob_bytes.saturating_add(DOCUMENT_MORE);
-    let mut bytes = stream(body).fuse();
+    let mut bytes = stream_within(body, SILENCE).fuse();
     match turn.append(limit, &mut bytes).await.map_err(|error| Problem::disk(&error))? {
         Appended::Whole(_) if complete => finish(asked, turn, status).await,
         Appended::Whole(length) => Ok(respond(status, Some(length), false)),
@@ -167,7 +181,6 @@ fn respond(status: StatusCode, offset: Option<u64>, complete: bool) -> Response 
         headers.insert(UPLOAD_OFFSET, HeaderValue::from(offset));
     }
     headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(if complete { "?1" } else { "?0" }));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -227,6 +240,40 @@ pub(super) async fn documents(
         refused.extend(result?);
     }
     Ok(cbor(CBOR, codec::encode(&refused)))
+}
+
+/// Documents of small contents, many at once: asked for as an array of `[hash, base]`. What is not here, too large, or of
+/// which the document is no shorter is left out.
+pub(super) async fn fetch(
+    State(state): State<Arc<Shared>>,
+    Reader(scope): Reader,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let read = read(&state, &headers, body, MAX_DOCUMENTS * 70 + 16).await?;
+    let wanted: Vec<(Hash, Hash)> = decode(&read.bytes)?;
+    if wanted.len() > MAX_DOCUMENTS {
+        return Err(Problem::malformed(format!("more than {MAX_DOCUMENTS} documents; ask for fewer at once")));
+    }
+    let accepts_zstd = accepts_zstd(&headers);
+    let response = blocking(move || {
+        let (mut sequence, mut total) = (Vec::new(), 0);
+        for (hash, base) in wanted {
+            let opened = (state.store.open_blob(&scope, &hash)?, state.store.open_blob(&scope, &base)?);
+            let (Some(content), Some(old)) = opened else { continue };
+            let is_small = content.length().max(old.length()) <= MAX_INLINE_PART as u64;
+            if !is_small || total + content.length() > FETCH_ALL {
+                continue;
+            }
+            total += content.length();
+            let document = small_document(&content, (base, &old)).map_err(|error| Problem::internal(&error))?;
+            if (document.len() as u64) < content.length() {
+                sequence.extend(codec::encode(&(hash, ByteVec::from(document))));
+            }
+        }
+        Ok::<_, Problem>(compressed_cbor(CBOR_SEQUENCE, sequence, accepts_zstd))
+    });
+    response.await?
 }
 
 /// What is asked of a document.

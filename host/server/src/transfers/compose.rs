@@ -34,6 +34,16 @@ pub(crate) fn compose(composed: &Composed, skipped: u64, out: impl Write) -> io:
     encoder.finish()?.finish()
 }
 
+/// The document of a small content, in memory.
+///
+/// # Errors
+/// What reading answers.
+pub(crate) fn small_document(content: &dyn FileContent, (base, old): (Hash, &dyn FileContent)) -> io::Result<Vec<u8>> {
+    let mut signer = Signer::default();
+    io::copy(&mut Whole::of(old), &mut Signing(&mut signer))?;
+    delta::make(Whole::of(content), content.length(), Some((&base, &signer.finish())), Vec::new())
+}
+
 /// Reads a content from its start to its end.
 struct Whole<'a> {
     content: &'a dyn FileContent,

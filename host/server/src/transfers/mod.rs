@@ -5,6 +5,6 @@ mod compose;
 mod take;
 mod uploads;
 
-pub(crate) use compose::{Composed, compose};
+pub(crate) use compose::{Composed, compose, small_document};
 pub(crate) use take::{Refused, take_document, take_packed};
 pub(crate) use uploads::{Appended, Name, Turn, Uploads};
