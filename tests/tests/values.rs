@@ -85,7 +85,7 @@ fn more_small_files_than_one_request_takes_arrive_whole() {
     fs::write(here.join("large"), noise(1000, 3 << 20)).unwrap();
     let tap = sync_through(&place, &server, &here);
     assert!(requests(&tap) <= 8, "{} requests", requests(&tap));
-    assert_eq!(count(&tap.kept(), "PUT /"), 1);
+    assert_eq!(count(&tap.kept(), "POST /v1/workspaces/main/uploads/"), 1);
     assert_eq!(verdicts(&place, &here), ["shipped"]);
     place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
     assert_same_tree(&here, &place.path("there"));

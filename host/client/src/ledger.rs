@@ -25,6 +25,14 @@ impl WorkingCopy {
         log::newest(&self.shared.db.read(), before, limit)
     }
 
+    /// The number of the newest entry; 0 if there is none.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn newest(&self) -> Result<u64, ClientError> {
+        Ok(log::newest(&self.shared.db.read(), None, 1)?.first().map_or(0, |entry| entry.number))
+    }
+
     /// An entry by the log's number.
     ///
     /// # Errors

@@ -40,6 +40,7 @@ mod stage;
 mod staging;
 mod steps;
 pub mod sync;
+mod transfer;
 mod tree;
 mod values;
 mod working_copy;

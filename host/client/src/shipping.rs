@@ -6,7 +6,9 @@ use crate::fs::OPSHIP;
 use crate::log::{EntryState, LogEntry};
 use crate::{ClientError, WorkingCopy};
 use opship_record::node::Node;
-use opship_record::{Hash, TreePath};
+use opship_record::{Hash, Hasher, TreePath};
+use opship_residual::{Signature, Signer};
+use opship_world::read_fully_at;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -85,6 +87,23 @@ impl WorkingCopy {
     /// [`ClientError::Database`].
     pub fn has_content(&self, hash: &Hash) -> Result<bool, ClientError> {
         Ok(!index::path_of_hash(&self.shared.db.read(), hash)?.is_empty())
+    }
+
+    /// The signature of what a path holds, if that is this content; `None` if it is another or cannot be read.
+    pub(crate) fn signature_of(&self, path: &TreePath, hash: &Hash) -> Option<Signature> {
+        let file = self.shared.root.open_file(path.as_str()).ok()?;
+        let (mut signer, mut hasher) = (Signer::default(), Hasher::new());
+        let (mut buffer, mut offset) = (vec![0; 256 << 10], 0);
+        loop {
+            let count = read_fully_at(&file, offset, &mut buffer).ok()?;
+            if count == 0 {
+                break;
+            }
+            signer.update(&buffer[..count]);
+            hasher.update(&buffer[..count]);
+            offset += count as u64;
+        }
+        (hasher.finish() == *hash).then(|| signer.finish())
     }
 
     /// The ended entries for which something is still kept, in order.

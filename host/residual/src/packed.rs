@@ -72,3 +72,44 @@ pub fn decoder<R: Read>(from: R) -> io::Result<BufReader<impl Read>> {
     inner.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG))?;
     Ok(BufReader::with_capacity(PIECE, inner))
 }
+
+/// Leaves out the first bytes of what is written: the receiver has them.
+#[derive(Debug)]
+pub struct Skip<W> {
+    out: W,
+    left: u64,
+}
+
+impl<W: Write> Skip<W> {
+    /// Leaves out `left` bytes.
+    pub fn new(out: W, left: u64) -> Skip<W> {
+        Skip { out, left }
+    }
+
+    /// Flushes what comes behind.
+    ///
+    /// # Errors
+    /// What flushing answers; [`io::ErrorKind::InvalidInput`] if there were fewer bytes than were to be left out.
+    pub fn finish(mut self) -> io::Result<()> {
+        if self.left > 0 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the document is shorter than what is there of it",
+            ));
+        }
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Write for Skip<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let skipped = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+        self.out.write_all(&bytes[skipped..])?;
+        self.left -= skipped as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

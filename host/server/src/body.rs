@@ -148,10 +148,15 @@ fn unreadable(error: &io::Error) -> Problem {
 
 /// A body's bytes as they come; an error if its sender is silent for half a minute.
 pub(crate) fn stream(body: Body) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
-    Box::pin(futures::stream::unfold(Some(body), |body| async {
+    stream_within(body, SILENCE)
+}
+
+/// As [`stream`], for a sender that may be silent for longer.
+pub(crate) fn stream_within(body: Body, silence: Duration) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {
+    Box::pin(futures::stream::unfold(Some(body), move |body| async move {
         let mut body = body?;
         loop {
-            let frame = match tokio::time::timeout(SILENCE, body.frame()).await {
+            let frame = match tokio::time::timeout(silence, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => return Some((Err(io::Error::other(error)), None)),
                 Ok(None) => return None,

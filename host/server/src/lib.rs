@@ -30,6 +30,7 @@ mod routes;
 mod server;
 mod ship;
 mod state;
+mod transfers;
 mod value;
 mod workers;
 mod zstd_stream;

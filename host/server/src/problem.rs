@@ -46,6 +46,17 @@ impl Problem {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
     }
 
+    /// 507 if the disk is full, else 500.
+    pub(crate) fn disk(error: &std::io::Error) -> Problem {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        if !matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
+            return Problem::internal(error);
+        }
+        tracing::error!(cause = %error, "disk full");
+        let detail = "the server's disk is full; nothing was lost. Ask its operator to free space, then try again";
+        Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", detail)
+    }
+
     /// Adds a member beside the standard ones.
     pub(crate) fn with(mut self, key: &str, value: Value) -> Problem {
         self.more.insert(key.to_owned(), value);
@@ -94,12 +105,7 @@ impl From<StorageError> for Problem {
                 problem(StatusCode::CONFLICT, "tree-incomplete").with("missing", json!(missing))
             }
             StorageError::Unfit { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "unfit"),
-            StorageError::DiskFull { .. } => {
-                tracing::error!(cause = text, "disk full");
-                let detail =
-                    "the server's disk is full; nothing was lost. Ask its operator to free space, then try again";
-                Problem::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", detail)
-            }
+            StorageError::DiskFull { .. } => Problem::disk(&std::io::ErrorKind::StorageFull.into()),
             StorageError::Closed => problem(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
             other => Problem::internal(&other),
         }

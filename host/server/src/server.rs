@@ -6,6 +6,7 @@ use crate::memory::SharedMemory;
 use crate::register::Registration;
 use crate::routes;
 use crate::state::{REQUEST_MEMORY, State, WRITERS};
+use crate::transfers::Uploads;
 use crate::workers::{LONG_PLACES, Workers};
 use crate::{ServerConfig, ServerError};
 use opship_engine::{Engine, EngineConfig, Target};
@@ -89,6 +90,8 @@ impl Server {
 
 fn open(config: ServerConfig) -> Result<State, ServerError> {
     let store = Store::open(&config.data)?;
+    let uploads = Uploads::open(&config.data, config.blob_bytes.saturating_mul(2));
+    let uploads = uploads.map_err(|source| ServerError::Folder { path: config.data.join("uploads"), source })?;
     let engine = Engine::new(EngineConfig {
         cache: Some(config.data.join("compiled")),
         compiler: config.compiler,
@@ -118,6 +121,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         tasks: Default::default(),
         request_memory: Arc::new(Semaphore::new(REQUEST_MEMORY >> 10)),
         writers: Arc::new(Semaphore::new(WRITERS)),
+        uploads,
         replay: config.replay,
         module_limits: config.module_limits,
         writer_module_limits: config.writer_module_limits,

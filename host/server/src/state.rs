@@ -6,6 +6,7 @@ use crate::memory::SharedMemory;
 use crate::modules::Modules;
 use crate::outcomes::Outcomes;
 use crate::problem::Problem;
+use crate::transfers::Uploads;
 use crate::workers::Workers;
 use opship_engine::{Engine, ModuleLimits};
 use opship_storage::{ModuleInfo, Store};
@@ -43,6 +44,8 @@ pub(crate) struct State {
     pub(crate) request_memory: Arc<Semaphore>,
     /// Permits for threads that write responses.
     pub(crate) writers: Arc<Semaphore>,
+    /// Uploads that are not complete.
+    pub(crate) uploads: Uploads,
     pub(crate) replay: bool,
     pub(crate) module_limits: ModuleLimits,
     pub(crate) writer_module_limits: ModuleLimits,

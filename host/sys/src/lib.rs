@@ -4,5 +4,7 @@
 #![deny(unsafe_code)]
 
 mod lease;
+mod unsent;
 
 pub use lease::is_open_for_writing;
+pub use unsent::limit_unsent;

@@ -11,6 +11,7 @@ mod report;
 mod shipper;
 mod stats;
 mod text;
+mod value;
 
 use error::{BenchError, Result};
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn bench() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["replay", ref parts @ ..] => replay::run(parts),
-        _ => Err(BenchError::Failed("which benchmark? There is: replay".to_owned())),
+        ["value", ref cases @ ..] => value::run(cases),
+        _ => Err(BenchError::Failed("which benchmark? There are: replay, value".to_owned())),
     }
 }

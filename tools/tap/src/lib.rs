@@ -1,5 +1,6 @@
 //! A TCP relay on loopback that counts, and on request keeps, every byte between a client and a server: so traffic is
-//! measured outside the programs that make it, headers included.
+//! measured outside the programs that make it, headers included. It can also be as slow as a link, and break connections
+//! at a byte.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read, Write};
@@ -7,6 +8,11 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
+
+/// Bytes passed on at one time where there is a rate.
+const PACED: usize = 8 << 10;
+const NEVER: u64 = u64::MAX;
 
 /// A relay. It stops taking connections when dropped; open ones end with their ends.
 #[derive(Debug)]
@@ -15,12 +21,48 @@ pub struct Tap {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     sent: AtomicU64,
     received: AtomicU64,
     stopped: AtomicBool,
     kept: Option<Mutex<Vec<u8>>>,
+    /// Bytes a second, each way; and when each way is free again.
+    rate: Option<u64>,
+    free: [Mutex<Instant>; 2],
+    /// The count of both ways at which the connection that gets there is broken.
+    cut_at: AtomicU64,
+}
+
+impl Shared {
+    fn new(kept: bool, rate: Option<u64>) -> Shared {
+        let now = Instant::now();
+        Shared {
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            kept: kept.then(Mutex::default),
+            rate,
+            free: [Mutex::new(now), Mutex::new(now)],
+            cut_at: AtomicU64::new(NEVER),
+        }
+    }
+
+    fn total(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed) + self.received.load(Ordering::Relaxed)
+    }
+
+    /// Waits for its turn with a way that all connections share.
+    fn pace(&self, way: usize, bytes: usize) {
+        let Some(rate) = self.rate else { return };
+        let begins = {
+            let mut free = self.free[way].lock().unwrap_or_else(PoisonError::into_inner);
+            let begins = (*free).max(Instant::now());
+            *free = begins + Duration::from_secs_f64(bytes as f64 / rate as f64);
+            *free
+        };
+        thread::sleep(begins.saturating_duration_since(Instant::now()));
+    }
 }
 
 /// Bytes that went through a relay so far.
@@ -45,7 +87,7 @@ impl Tap {
     /// # Errors
     /// The operating system's, if no port can be had.
     pub fn start(server: SocketAddr) -> io::Result<Tap> {
-        Tap::start_with(server, Shared::default())
+        Tap::start_with(server, Shared::new(false, None))
     }
 
     /// As [`Tap::start`], and all bytes of both ways are kept in memory.
@@ -53,7 +95,20 @@ impl Tap {
     /// # Errors
     /// The operating system's, if no port can be had.
     pub fn start_keeping(server: SocketAddr) -> io::Result<Tap> {
-        Tap::start_with(server, Shared { kept: Some(Mutex::default()), ..Shared::default() })
+        Tap::start_with(server, Shared::new(true, None))
+    }
+
+    /// As [`Tap::start`], as slow as a link of `rate` bytes a second each way, which all connections share.
+    ///
+    /// # Errors
+    /// The operating system's, if no port can be had.
+    pub fn start_paced(server: SocketAddr, rate: u64) -> io::Result<Tap> {
+        Tap::start_with(server, Shared::new(false, Some(rate.max(1))))
+    }
+
+    /// Breaks the connection on which it happens, both ways, when so many more bytes have gone through, both ways together.
+    pub fn cut_after(&self, bytes: u64) {
+        self.shared.cut_at.store(self.shared.total() + bytes, Ordering::Relaxed);
     }
 
     fn start_with(server: SocketAddr, shared: Shared) -> io::Result<Tap> {
@@ -105,25 +160,38 @@ fn relay(client: TcpStream, server: SocketAddr, shared: &Arc<Shared>) -> io::Res
     server.set_nodelay(true)?;
     let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
     let up = shared.clone();
-    thread::spawn(move || pump(from_client, to_server, &up, &up.sent));
+    thread::spawn(move || pump(from_client, to_server, &up, 0));
     let down = shared.clone();
-    thread::spawn(move || pump(server, client, &down, &down.received));
+    thread::spawn(move || pump(server, client, &down, 1));
     Ok(())
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, count: &AtomicU64) {
-    let mut buffer = vec![0; 64 << 10];
+fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, way: usize) {
+    let mut buffer = vec![0; if shared.rate.is_some() { PACED } else { 64 << 10 }];
+    let count = if way == 0 { &shared.sent } else { &shared.received };
     loop {
-        let length = match from.read(&mut buffer) {
+        let mut length = match from.read(&mut buffer) {
             Ok(0) | Err(_) => break,
             Ok(length) => length,
         };
+        let left = shared.cut_at.load(Ordering::Relaxed).saturating_sub(shared.total());
+        let is_cut = left <= length as u64;
+        if is_cut {
+            length = usize::try_from(left).unwrap_or(length);
+        }
+        shared.pace(way, length);
         count.fetch_add(length as u64, Ordering::Relaxed);
         if let Some(kept) = &shared.kept {
             kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..length]);
         }
         if to.write_all(&buffer[..length]).is_err() {
             break;
+        }
+        if is_cut {
+            shared.cut_at.store(NEVER, Ordering::Relaxed);
+            let _ = to.shutdown(Shutdown::Both);
+            let _ = from.shutdown(Shutdown::Both);
+            return;
         }
     }
     // The ends may be closed already.

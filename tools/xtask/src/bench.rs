@@ -2,13 +2,16 @@
 
 use crate::context::{Context, announce};
 use crate::error::Result;
-use crate::{guests, process, reference, setup};
+use crate::{apt, guests, process, reference, setup};
 
 /// Sets up, builds and runs the benchmark `name` with `args`.
 pub(crate) fn run(context: &Context, name: &str, args: &[String]) -> Result<()> {
     let wasi = setup::step(context)?;
     guests::step(context, &wasi)?;
     reference::step(context)?;
+    if name == "value" && ["rsync", "restic"].iter().any(|peer| process::find(peer).is_none()) {
+        apt::install(context, &["rsync", "restic"], "comparing the bytes of values with those of other tools")?;
+    }
     announce("building the standard operations for this machine, to compare with");
     let mut native = context.guest_cargo("guest-native");
     native.args(["build", "--locked", "--release", "--quiet", "--bins"]);

@@ -18,8 +18,9 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use zstd::stream::raw::CParameter;
 
-const CBOR_SEQUENCE: &str = "application/cbor-seq";
+pub(super) const CBOR_SEQUENCE: &str = "application/cbor-seq";
 pub(super) const MAX_JSON: usize = 64 << 20;
 /// Pieces that a streamed upload is sent in.
 const PIECE: usize = 128 << 10;
@@ -29,8 +30,12 @@ const HASHES_AT_ONCE: usize = 10_000;
 const COMPRESS_FROM: usize = 1 << 10;
 /// Bytes that the header of a compressed request takes more.
 const ENCODING_HEADER: usize = "content-encoding: zstd\r\n".len();
-/// Compression level of uploads: zstd's fast default.
+/// Compression level of blobs that are uploaded whole: zstd's fast default.
 const ZSTD_LEVEL: i32 = 3;
+/// Compression level of other requests: where zstd's gain for its time begins to fall off.
+const REQUEST_LEVEL: i32 = 6;
+/// Window of other requests, as a power of two: all of the largest one.
+const REQUEST_WINDOW: u32 = 24;
 
 /// Typed calls over a [`Transport`], for one workspace.
 #[derive(Debug)]
@@ -112,6 +117,11 @@ impl Api {
         self.transport.counter()
     }
 
+    /// The same API over a connection of its own, for large bodies ([`Transport::for_bulk`]).
+    pub(crate) fn for_bulk(&self) -> Api {
+        Api { transport: self.transport.for_bulk(), workspace: self.workspace.clone() }
+    }
+
     pub(super) fn path(&self, rest: &str) -> String {
         format!("/v1/workspaces/{}{rest}", self.workspace)
     }
@@ -140,8 +150,8 @@ impl Api {
     }
 
     /// As [`Api::post_cbor`], compressed as one stream where that makes it smaller. Gives the body's length on the wire too.
-    async fn post_packed(&mut self, path: &str, body: Vec<u8>) -> Result<(Response, u64), ClientError> {
-        let packed = (body.len() > COMPRESS_FROM).then(|| zstd::bulk::compress(&body, ZSTD_LEVEL).ok()).flatten();
+    pub(super) async fn post_packed(&mut self, path: &str, body: Vec<u8>) -> Result<(Response, u64), ClientError> {
+        let packed = (body.len() > COMPRESS_FROM).then(|| pack(&body).ok()).flatten();
         let Some(packed) = packed.filter(|packed| packed.len() + ENCODING_HEADER < body.len()) else {
             let length = body.len() as u64;
             return Ok((self.post_cbor(path, body).await?, length));
@@ -430,8 +440,16 @@ impl Changes {
     }
 }
 
-fn decode<'b, T: minicbor::Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ClientError> {
+pub(super) fn decode<'b, T: minicbor::Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ClientError> {
     minicbor::decode(bytes).map_err(|error| ClientError::Protocol { detail: error.to_string() })
+}
+
+/// Compresses a request's body, its length stated.
+pub(crate) fn pack(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(REQUEST_LEVEL)?;
+    let fits = usize::BITS - body.len().leading_zeros();
+    compressor.set_parameter(CParameter::WindowLog(fits.clamp(10, REQUEST_WINDOW)))?;
+    compressor.compress(body)
 }
 
 /// Hashes and counts what passes through to the sink.

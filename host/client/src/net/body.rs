@@ -8,9 +8,10 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use opship_record::codec;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::{fmt, io};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
 /// The body of a request.
@@ -20,6 +21,9 @@ pub enum RequestBody {
     Bytes(Option<Bytes>),
     /// Pieces that a producer makes while they are sent.
     Stream(mpsc::Receiver<io::Result<Bytes>>),
+    /// The same, wanted only if the server says so (`Expect: 100-continue`, RFC 9110 §10.1.1): then the flag is set, and the
+    /// producer may begin.
+    Expected(mpsc::Receiver<io::Result<Bytes>>, Arc<watch::Sender<bool>>),
 }
 
 impl RequestBody {
@@ -38,7 +42,9 @@ impl Body for RequestBody {
             RequestBody::Bytes(bytes) => {
                 Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b))))
             }
-            RequestBody::Stream(pieces) => pieces.poll_recv(cx).map(|piece| piece.map(|p| p.map(Frame::data))),
+            RequestBody::Stream(pieces) | RequestBody::Expected(pieces, _) => {
+                pieces.poll_recv(cx).map(|piece| piece.map(|p| p.map(Frame::data)))
+            }
         }
     }
 
@@ -49,7 +55,7 @@ impl Body for RequestBody {
     fn size_hint(&self) -> http_body::SizeHint {
         match self {
             RequestBody::Bytes(bytes) => http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            RequestBody::Stream(_) => http_body::SizeHint::default(),
+            RequestBody::Stream(_) | RequestBody::Expected(..) => http_body::SizeHint::default(),
         }
     }
 }

@@ -4,12 +4,15 @@ mod api;
 mod body;
 mod credentials;
 mod sharing;
+mod transfers;
 mod transport;
 mod url;
 
+pub(crate) use api::pack;
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::{admin_token_for, keep_token, token_for};
 pub use sharing::{InviteInfo, Joined, NewInvite, join};
+pub(crate) use transfers::{DocumentName, documents_body};
 pub use transport::{Counter, Transport};
 pub use url::ServerUrl;

@@ -5,9 +5,10 @@ use super::url::ServerUrl;
 use crate::ClientError;
 use crate::log::Traffic;
 use http::{HeaderMap, Method, Request, StatusCode, header};
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that a connection for large bodies takes beyond what it can send: at 1 Mbit/s half a second's worth.
+const UNSENT_BYTES: u32 = 64 << 10;
+/// Bytes of a body that HTTP gathers for such a connection.
+const GATHERED_BYTES: usize = 64 << 10;
 
 /// Bytes on the wire so far, headers included.
 #[derive(Debug, Default)]
@@ -58,6 +63,8 @@ pub struct Transport {
     token: String,
     traffic: Arc<Counter>,
     sender: Option<SendRequest<RequestBody>>,
+    /// Is it for large bodies, which can be held up at any time?
+    bulk: bool,
 }
 
 /// A response whose status was a success.
@@ -74,7 +81,14 @@ pub struct Response {
 impl Transport {
     /// A transport that connects when it is first used. Without a token (empty) it sends none.
     pub fn new(server: ServerUrl, token: String) -> Transport {
-        Transport { server, token, traffic: Arc::default(), sender: None }
+        Transport { server, token, traffic: Arc::default(), sender: None, bulk: false }
+    }
+
+    /// Another connection to the same server, counted with this one, for large bodies: little of them is under way at any
+    /// time, so that they can be held up for what is more urgent.
+    pub fn for_bulk(&self) -> Transport {
+        let (server, token) = (self.server.clone(), self.token.clone());
+        Transport { server, token, traffic: self.traffic.clone(), sender: None, bulk: true }
     }
 
     /// The server.
@@ -141,7 +155,18 @@ impl Transport {
         for (name, value) in headers {
             request = request.header(name, *value);
         }
-        request.body(body).map_err(|error| ClientError::Protocol { detail: error.to_string() })
+        let wanted = match &body {
+            RequestBody::Expected(_, wanted) => Some(Arc::clone(wanted)),
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
+            let mut request = request.header(header::EXPECT, "100-continue").body(body).map_err(malformed)?;
+            hyper::ext::on_informational(&mut request, move |_| {
+                wanted.send_replace(true);
+            });
+            return Ok(request);
+        }
+        request.body(body).map_err(malformed)
     }
 
     async fn connected(&mut self) -> Result<&mut SendRequest<RequestBody>, ClientError> {
@@ -162,8 +187,13 @@ impl Transport {
             .map_err(|_| unreachable(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())))?
             .map_err(|error| unreachable(error.to_string()))?;
         stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+        let mut builder = Builder::new();
+        if self.bulk {
+            opship_sys::limit_unsent(stream.as_fd(), UNSENT_BYTES).map_err(|error| unreachable(error.to_string()))?;
+            builder.max_buf_size(GATHERED_BYTES);
+        }
         let io = TokioIo::new(Counted { stream, traffic: self.traffic.clone() });
-        let (sender, connection) = handshake(io).await.map_err(|error| unreachable(error.to_string()))?;
+        let (sender, connection) = builder.handshake(io).await.map_err(|error| unreachable(error.to_string()))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "connection ended");
@@ -171,6 +201,10 @@ impl Transport {
         });
         Ok(sender)
     }
+}
+
+fn malformed(error: http::Error) -> ClientError {
+    ClientError::Protocol { detail: error.to_string() }
 }
 
 fn broken(error: hyper::Error) -> ClientError {

@@ -5,8 +5,10 @@ mod conflict;
 mod parts;
 mod pull;
 mod report;
+mod send;
 mod setup;
 mod ship;
+mod signatures;
 mod value_cost;
 
 pub use report::{EntryReport, PullReport, SyncReport};
@@ -15,6 +17,7 @@ pub use setup::{Source, clone, init};
 use crate::adopt::Unindexed;
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
+use crate::transfer::Memory;
 use crate::{ClientError, WorkingCopy};
 use opship_record::TreePath;
 use opship_record::answer::Verdict;
@@ -37,6 +40,14 @@ pub struct Sync<'a> {
     own_versions: Vec<u64>,
     /// Paths whose states in the index may be newer than the version that the working copy stands on.
     ahead: BTreeSet<TreePath>,
+    /// What is remembered for transfers.
+    memory: Memory,
+    /// Paths and contents whose signatures are looked at when all is done.
+    changed: signatures::Changed,
+    /// Is an upload held up for what is more urgent?
+    holding: bool,
+    /// Has the server said that it takes no documents?
+    no_documents: bool,
     /// Did an earlier sync end before its pull was complete? Then any state may be newer.
     interrupted: bool,
     /// What was here before the first pull, until that has looked for it on the server.
@@ -70,8 +81,12 @@ impl<'a> Sync<'a> {
             progress,
             own_versions: Vec::new(),
             ahead: BTreeSet::new(),
-            interrupted: false,
             adopting: None,
+            memory: Memory::open(&copy.own_folder()),
+            changed: signatures::Changed::default(),
+            holding: false,
+            no_documents: false,
+            interrupted: false,
         })
     }
 
@@ -104,6 +119,7 @@ impl<'a> Sync<'a> {
                 break;
             }
         }
+        self.remember_signatures()?;
         let traffic = counter.count();
         (report.sent, report.received) = (traffic.sent, traffic.received);
         report.seconds = start.elapsed().as_secs_f64();

@@ -1,8 +1,10 @@
 //! What travels with an entry: lists and contents, inside the request where they are small, uploaded before where not.
 
 use super::Sync;
+use super::ship::Shipping;
 use crate::ClientError;
 use crate::log::LogEntry;
+use crate::transfer::Signed;
 use opship_record::answer::Need;
 use opship_record::effect::Change;
 use opship_record::entry::{BodyKind, Part, PartKind};
@@ -14,7 +16,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 /// Bytes of small contents in one request.
-const SMALL_BYTES: usize = 8 << 20;
+pub(super) const SMALL_BYTES: usize = 8 << 20;
 /// Small contents that go with one entry: with its lists they are fewer parts than an entry may have.
 const SMALL_PARTS: usize = MAX_PARTS - 8;
 /// With this many bytes of contents the server is first asked which of them it has.
@@ -22,22 +24,11 @@ const ASK_FROM: u64 = 32 << 10;
 /// A content below this length is sent unasked: asking takes twice its hash, which does not compress.
 const ASK_EACH: u64 = 1 << 10;
 
+/// With more large contents than this the server is asked before they are uploaded one by one.
+const ASK_LARGE: usize = 4;
+
 /// A content's hash and length.
-type Content = (Hash, u64);
-
-/// Reads a content from its start to its end.
-struct ContentReader {
-    content: Arc<dyn FileContent>,
-    offset: u64,
-}
-
-impl Read for ContentReader {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.content.read_at(self.offset, buffer).map_err(std::io::Error::other)?;
-        self.offset += count as u64;
-        Ok(count)
-    }
-}
+pub(super) type Content = (Hash, u64);
 
 impl Sync<'_> {
     /// The parts that go with an entry at first into a request of `length` bytes so far: of a value its list and its small
@@ -45,13 +36,20 @@ impl Sync<'_> {
     ///
     /// An entry that the server may hold already goes again as it is, also where contents are gone: if the server lacks
     /// them, it says so, and then the entry may be changed.
-    pub(super) async fn first_parts(&mut self, entry: &LogEntry, length: usize) -> Result<Vec<Part>, ClientError> {
+    pub(super) async fn first_parts(
+        &mut self,
+        entry: &LogEntry,
+        length: usize,
+        shipping: &mut Shipping<'_>,
+    ) -> Result<Vec<Part>, ClientError> {
         if entry.kind == BodyKind::Operation {
             return Ok(Vec::new());
         }
         let changes = self.copy.lists(entry.number)?.changes;
         let mut parts = vec![self.list_part(PartKind::Changes, effect::encode_list(&changes)).await?];
         let unknown = self.not_with_server(entry, &changes)?;
+        let mut bases = self.bases(&changes);
+        let unknown = self.send_documents(unknown, &mut bases).await?;
         let contents = self.lacking(unknown).await?;
         let (mut inside, mut ahead, mut room) = (Vec::new(), Vec::new(), SMALL_BYTES.saturating_sub(length));
         for (hash, bytes) in contents {
@@ -63,11 +61,20 @@ impl Sync<'_> {
                 _ => ahead.push((hash, bytes)),
             }
         }
-        self.upload(&ahead).await?;
+        self.upload(entry, &ahead, &bases, shipping).await?;
         for (hash, bytes) in inside {
             parts.push(Part::inline(PartKind::Blob, self.small_content(&hash, bytes)?));
         }
         Ok(parts)
+    }
+
+    /// Has a value contents that the server may lack and that are too large for a request?
+    pub(super) fn has_large(&self, entry: &LogEntry) -> Result<bool, ClientError> {
+        if entry.kind == BodyKind::Operation || entry.value_bytes <= MAX_INLINE_PART as u64 {
+            return Ok(false);
+        }
+        let contents = self.not_with_server(entry, &self.copy.lists(entry.number)?.changes)?;
+        Ok(contents.iter().any(|(_, length)| *length > MAX_INLINE_PART as u64))
     }
 
     /// The contents that changes write, but for those that the server is known to have or makes by replaying; in the
@@ -84,11 +91,15 @@ impl Sync<'_> {
         Ok(unknown)
     }
 
-    /// Those of the contents that the server does not have, as far as asking can pay.
+    /// Those of the contents that the server does not have, as far as asking can pay. Few large ones are not asked for: the
+    /// head of an upload asks too.
     async fn lacking(&mut self, contents: Vec<Content>) -> Result<Vec<Content>, ClientError> {
-        let asked = |(_, length): &&Content| *length >= ASK_EACH;
+        let is_large = |(_, length): &&Content| *length > MAX_INLINE_PART as u64;
+        let few = contents.iter().filter(is_large).count() <= ASK_LARGE;
+        let asked = |content: &&Content| content.1 >= ASK_EACH && !(few && is_large(content));
         let hashes: Vec<Hash> = contents.iter().filter(asked).map(|(hash, _)| *hash).collect();
-        if hashes.is_empty() || contents.iter().map(|(_, length)| length).sum::<u64>() <= ASK_FROM {
+        let bytes: u64 = contents.iter().filter(asked).map(|(_, length)| length).sum();
+        if hashes.is_empty() || bytes <= ASK_FROM {
             return Ok(contents);
         }
         let missing: BTreeSet<Hash> = self.api.missing_blobs(&hashes).await?.into_iter().collect();
@@ -108,7 +119,12 @@ impl Sync<'_> {
     }
 
     /// Uploads what an answer asked for, but for lists, which go with the entry itself.
-    pub(super) async fn satisfy(&mut self, entry: &LogEntry, needs: &[Need]) -> Result<(), ClientError> {
+    pub(super) async fn satisfy(
+        &mut self,
+        entry: &LogEntry,
+        needs: &[Need],
+        shipping: &mut Shipping<'_>,
+    ) -> Result<(), ClientError> {
         let changes = self.copy.lists(entry.number)?.changes;
         let lengths: BTreeMap<Hash, u64> =
             changes.iter().filter_map(|c| c.after.blob()).map(|(length, hash)| (hash, length)).collect();
@@ -126,7 +142,9 @@ impl Sync<'_> {
                 }
             }
         }
-        self.upload(&blobs).await
+        let mut bases = self.bases(&changes);
+        let blobs = self.send_documents(blobs, &mut bases).await?;
+        self.upload(entry, &blobs, &bases, shipping).await
     }
 
     /// A list inside the request, or uploaded and named where it is too long.
@@ -140,10 +158,10 @@ impl Sync<'_> {
     }
 
     /// The bytes of a content of this length.
-    fn small_content(&self, hash: &Hash, length: usize) -> Result<Vec<u8>, ClientError> {
+    pub(super) fn small_content(&self, hash: &Hash, length: usize) -> Result<Vec<u8>, ClientError> {
         let mut bytes = Vec::new();
         // One byte more shows a file that has grown.
-        let mut reader = self.reader(hash)?.take(length as u64 + 1);
+        let mut reader = Signed::new(self.content(hash)?).take(length as u64 + 1);
         reader.read_to_end(&mut bytes).map_err(ClientError::io("reading a content to ship"))?;
         if Hash::of(&bytes) != *hash {
             return Err(changed_meanwhile(hash));
@@ -151,51 +169,12 @@ impl Sync<'_> {
         Ok(bytes)
     }
 
-    fn reader(&self, hash: &Hash) -> Result<ContentReader, ClientError> {
-        let content = self.copy.blob_source(hash)?.ok_or_else(|| changed_meanwhile(hash))?;
-        Ok(ContentReader { content, offset: 0 })
-    }
-
-    /// Uploads contents, small ones many at once.
-    async fn upload(&mut self, contents: &[Content]) -> Result<(), ClientError> {
-        let (small, large): (Vec<Content>, Vec<Content>) =
-            contents.iter().partition(|(_, length)| *length <= MAX_INLINE_PART as u64);
-        let (mut done, total) = (0, contents.len() as u64);
-        let mut small = small.into_iter().peekable();
-        while small.peek().is_some() {
-            self.progress.step("uploading files", done, total);
-            let blobs = self.next_group(&mut small)?;
-            self.api.put_blobs(&blobs).await?;
-            done += blobs.len() as u64;
-        }
-        for (hash, _) in large {
-            self.progress.step("uploading files", done, total);
-            let reader = self.reader(&hash)?;
-            self.api.put_blob(&hash, reader).await.map_err(|error| match error {
-                ClientError::Problem { kind, .. } if kind == "hash-mismatch" => changed_meanwhile(&hash),
-                error => error,
-            })?;
-            done += 1;
-        }
-        Ok(())
-    }
-
-    /// The bytes of as many small contents as go into one request.
-    fn next_group(&self, contents: &mut impl Iterator<Item = Content>) -> Result<Vec<Vec<u8>>, ClientError> {
-        let (mut blobs, mut bytes) = (Vec::new(), 0);
-        while bytes < SMALL_BYTES
-            && let Some((hash, length)) = contents.next()
-        {
-            let length = usize::try_from(length).unwrap_or(MAX_INLINE_PART);
-            // A byte string's head counts too, or there would be no bound for empty contents.
-            bytes += length + 5;
-            blobs.push(self.small_content(&hash, length)?);
-        }
-        Ok(blobs)
+    pub(super) fn content(&self, hash: &Hash) -> Result<Arc<dyn FileContent>, ClientError> {
+        self.copy.blob_source(hash)?.ok_or_else(|| changed_meanwhile(hash))
     }
 }
 
 /// A file was changed between the scan and its upload; the next scan takes its new state.
-fn changed_meanwhile(hash: &Hash) -> ClientError {
+pub(super) fn changed_meanwhile(hash: &Hash) -> ClientError {
     ClientError::Changed { path: format!("content {}", hash.short()) }
 }

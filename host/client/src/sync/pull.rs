@@ -4,6 +4,7 @@ use super::{PullReport, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::fs::KeptContent;
 use crate::remote::RemoteChange;
+use crate::transfer::{Base, download, unpack_small};
 use opship_record::node::Node;
 use opship_record::version::Version;
 use opship_record::{Hash, TreePath};
@@ -19,6 +20,10 @@ const BATCH_PATHS: usize = 1000;
 const BATCH_BYTES: u64 = 256 << 20;
 /// Longest content that is fetched together with others.
 const SMALL: u64 = 64 << 10;
+/// Least length of a content that is fetched as its difference to the one before.
+const WITH_BASE: u64 = 2 << 10;
+/// A small content, and what is here that it is likely like.
+type Different = (Hash, u64, Base);
 /// Bytes of small contents asked for in one request.
 const FETCH_BYTES: u64 = 8 << 20;
 
@@ -119,6 +124,9 @@ impl Sync<'_> {
             return Ok(false);
         }
         let contents = self.download(&batch).await?;
+        for (path, _) in &batch {
+            self.changed.replaces(path, self.copy.node(path)?.as_ref());
+        }
         let mut changes = Vec::new();
         for (path, node) in batch.iter().cloned() {
             let content = match &node {
@@ -147,20 +155,36 @@ impl Sync<'_> {
         &mut self,
         batch: &[(TreePath, Option<Node>)],
     ) -> Result<BTreeMap<Hash, tempfile::NamedTempFile>, ClientError> {
-        let mut wanted = BTreeMap::new();
-        for (_, node) in batch {
-            if let Some(Node::File { hash, length, .. }) = node
-                && self.copy.blob_source(hash)?.is_none()
-            {
-                wanted.insert(*hash, *length);
+        let (mut together, mut with_base, mut alone) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut seen = BTreeSet::new();
+        for (path, node) in batch {
+            let Some(Node::File { hash, length, .. }) = node else { continue };
+            if !seen.insert(*hash) || self.copy.blob_source(hash)?.is_some() {
+                continue;
+            }
+            let base = if *length >= WITH_BASE { self.base_at(path)? } else { None };
+            match base {
+                Some(base) if *length <= SMALL => with_base.push((*hash, *length, base)),
+                None if *length <= SMALL => drop(together.insert(*hash, *length)),
+                base => alone.push((*hash, *length, base)),
             }
         }
         let folder = self.copy.own_folder().join("staging");
         let new_file =
             || tempfile::NamedTempFile::new_in(&folder).map_err(ClientError::io("making a file to download into"));
         let mut files = BTreeMap::new();
-        let total = wanted.len() as u64;
-        for hashes in groups(&wanted) {
+        let total = (together.len() + with_base.len() + alone.len()) as u64;
+        for group in difference_groups(&with_base) {
+            self.progress.step("downloading files", files.len() as u64, total);
+            for (hash, content) in self.fetch_differences(group).await? {
+                let mut file = new_file()?;
+                file.write_all(&content).map_err(ClientError::io("writing a download"))?;
+                files.insert(hash, file);
+            }
+        }
+        let left_out = with_base.into_iter().filter(|(hash, ..)| !files.contains_key(hash));
+        together.extend(left_out.map(|(hash, length, _)| (hash, length)));
+        for hashes in groups(&together) {
             self.progress.step("downloading files", files.len() as u64, total);
             for (hash, bytes) in self.api.fetch_blobs(&hashes).await? {
                 let mut file = new_file()?;
@@ -168,16 +192,38 @@ impl Sync<'_> {
                 files.insert(hash, file);
             }
         }
-        for (hash, length) in &wanted {
-            if files.contains_key(hash) {
-                continue;
-            }
+        let left_out = together.into_iter().filter(|(hash, _)| !files.contains_key(hash)).collect::<Vec<_>>();
+        alone.extend(left_out.into_iter().map(|(hash, length)| (hash, length, None)));
+        for (hash, length, base) in alone {
             self.progress.step("downloading files", files.len() as u64, total);
             let mut file = new_file()?;
-            self.api.get_blob(hash, *length, file.as_file_mut() as &mut File).await?;
-            files.insert(*hash, file);
+            let own = self.copy.own_folder();
+            if !download(&mut self.api, &own, (&hash, length), base, file.as_file_mut()).await? {
+                file = new_file()?;
+                self.api.get_blob(&hash, length, file.as_file_mut() as &mut File).await?;
+            }
+            files.insert(hash, file);
         }
         Ok(files)
+    }
+
+    /// Small contents that the server gives as their difference to what is here, verified.
+    async fn fetch_differences(&mut self, wanted: &[Different]) -> Result<Vec<(Hash, Vec<u8>)>, ClientError> {
+        let pairs: Vec<(Hash, Hash)> = wanted.iter().map(|(hash, _, base)| (*hash, base.0)).collect();
+        let documents: BTreeMap<Hash, Vec<u8>> = self.api.fetch_documents(&pairs).await?.into_iter().collect();
+        let made = wanted
+            .iter()
+            .filter_map(|(hash, length, base)| Some((*hash, unpack_small(documents.get(hash)?, hash, *length, base)?)));
+        Ok(made.collect())
+    }
+
+    /// The content that a path has here, if it is large enough to be worth copying from.
+    fn base_at(&self, path: &TreePath) -> Result<Option<Base>, ClientError> {
+        let Some(Node::File { hash, length, .. }) = self.copy.node(path)? else { return Ok(None) };
+        if length < WITH_BASE {
+            return Ok(None);
+        }
+        Ok(self.copy.blob_source(&hash)?.map(|content| (hash, content)))
     }
 }
 
@@ -205,6 +251,22 @@ fn batches(wanted: Vec<State>) -> Vec<Vec<State>> {
 fn downloaded(file: &tempfile::NamedTempFile, hash: Hash, length: u64) -> Result<Arc<dyn FileContent>, ClientError> {
     let file = file.reopen().map_err(ClientError::io("reading a download"))?;
     Ok(Arc::new(KeptContent { file, length, hash, path: "download".to_owned() }))
+}
+
+/// Small contents with their bases in groups for one request each.
+fn difference_groups(wanted: &[Different]) -> Vec<&[Different]> {
+    let (mut groups, mut rest) = (Vec::new(), wanted);
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = rest.iter().take_while(|(_, length, _)| {
+            bytes += length;
+            bytes <= FETCH_BYTES
+        });
+        let (group, others) = rest.split_at(fits.count().max(1));
+        groups.push(group);
+        rest = others;
+    }
+    groups
 }
 
 /// Small contents in groups for one request each.

@@ -18,8 +18,16 @@ const REQUEST_BYTES: usize = MAX_REQUEST / 4;
 const REQUEST_ENTRIES: usize = 512;
 /// How often one entry may be answered `needs` or `failed` in one sync before it is left to the next.
 const TRIES: u32 = 8;
+/// Most bytes of an entry for which an upload is held up.
+const URGENT_BYTES: u64 = 256 << 10;
 /// How long one poll waits for an entry that takes long, in seconds.
 const POLL_SECONDS: u32 = 25;
+
+/// Where shipping stands, and what it tells.
+pub(super) struct Shipping<'a> {
+    progress: Progress,
+    report: &'a mut SyncReport,
+}
 
 /// Where shipping stands.
 #[derive(Default)]
@@ -46,21 +54,39 @@ struct Request {
 impl Sync<'_> {
     /// Ships until no entry is ready any more.
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
-        let mut progress = Progress::default();
+        let mut shipping = Shipping { progress: Progress::default(), report };
         loop {
-            let batch = self.next_batch(&progress)?;
+            let batch = self.next_batch(&shipping, &|_| true)?;
             if batch.is_empty() {
                 return Ok(());
             }
-            self.ship_batch(batch, &mut progress, report).await?;
-            self.mend(&mut progress, report)?;
+            self.ship_batch(batch, &mut shipping).await?;
+            self.mend(&mut shipping)?;
         }
+    }
+
+    /// Ships what is small and ready while the upload of `number`'s contents goes on. `false`: there was nothing.
+    pub(super) async fn ship_urgent(&mut self, number: u64, shipping: &mut Shipping<'_>) -> Result<bool, ClientError> {
+        let urgent = |entry: &LogEntry| entry.number != number && size(entry) <= URGENT_BYTES;
+        let batch = self.next_batch(shipping, &urgent)?;
+        if batch.is_empty() {
+            return Ok(false);
+        }
+        self.ship_batch(batch, shipping).await?;
+        self.mend(shipping)?;
+        Ok(true)
+    }
+
+    /// Is there something for [`Sync::ship_urgent`]?
+    pub(super) fn is_urgent(&self, number: u64, shipping: &Shipping<'_>) -> Result<bool, ClientError> {
+        let urgent = |entry: &LogEntry| entry.number != number && size(entry) <= URGENT_BYTES;
+        Ok(!self.next_batch(shipping, &urgent)?.is_empty())
     }
 
     /// Files changed under entries that were to be shipped: value entries take the new states, then they are ready again.
     /// What cannot be mended is told and left, and the other entries go on.
-    fn mend(&self, progress: &mut Progress, report: &mut SyncReport) -> Result<(), ClientError> {
-        let lacking = std::mem::take(&mut progress.lacking);
+    fn mend(&self, shipping: &mut Shipping<'_>) -> Result<(), ClientError> {
+        let lacking = std::mem::take(&mut shipping.progress.lacking);
         if lacking.is_empty() {
             return Ok(());
         }
@@ -70,13 +96,13 @@ impl Sync<'_> {
             let entry = self.copy.entry(number)?;
             // A value that the server may hold goes again as it is: the answer tells whether it may be changed.
             let lost = still.contains(&number) && !entry.sent;
-            if !lost && try_again(progress, number) {
+            if !lost && try_again(&mut shipping.progress, number) {
                 continue;
             }
-            progress.left.insert(number);
+            shipping.progress.left.insert(number);
             let answer =
                 Answer { detail: Some(self.lost(&entry, &error)?), ..Answer::new(entry.sequence, Status::Failed) };
-            self.report(&entry, &answer, progress, report)?;
+            self.report(&entry, &answer, shipping)?;
         }
         Ok(())
     }
@@ -106,12 +132,17 @@ impl Sync<'_> {
         })
     }
 
-    /// Ready entries, small ones first, each behind those in the batch that it waits for.
-    fn next_batch(&self, progress: &Progress) -> Result<Vec<LogEntry>, ClientError> {
+    /// Ready entries of those that are wanted, small ones first, each behind those in the batch that it waits for.
+    fn next_batch(
+        &self,
+        shipping: &Shipping<'_>,
+        is_wanted: &dyn Fn(&LogEntry) -> bool,
+    ) -> Result<Vec<LogEntry>, ClientError> {
         let pending = self.copy.pending()?;
         let unended: BTreeSet<u64> = pending.iter().map(|entry| entry.sequence).collect();
-        let left_alone = |entry: &LogEntry| progress.left.contains(&entry.number) || entry.is_parked();
-        let mut candidates: Vec<LogEntry> = pending.into_iter().filter(|entry| !left_alone(entry)).collect();
+        let left_alone = |entry: &LogEntry| shipping.progress.left.contains(&entry.number) || entry.is_parked();
+        let is_candidate = |entry: &LogEntry| !left_alone(entry) && is_wanted(entry);
+        let mut candidates: Vec<LogEntry> = pending.into_iter().filter(is_candidate).collect();
         candidates.sort_by_key(|entry| (size(entry), entry.number));
         let (mut batch, mut bytes) = (Vec::new(), 0);
         let mut chosen = BTreeSet::new();
@@ -135,13 +166,8 @@ impl Sync<'_> {
         }
     }
 
-    async fn ship_batch(
-        &mut self,
-        batch: Vec<LogEntry>,
-        progress: &mut Progress,
-        report: &mut SyncReport,
-    ) -> Result<(), ClientError> {
-        let Request { bytes, entries } = self.request(batch, progress).await?;
+    async fn ship_batch(&mut self, batch: Vec<LogEntry>, shipping: &mut Shipping<'_>) -> Result<(), ClientError> {
+        let Request { bytes, entries } = self.request(batch, shipping).await?;
         if entries.is_empty() {
             return Ok(());
         }
@@ -156,15 +182,17 @@ impl Sync<'_> {
             traffic += overhead;
             traffic.sent += on_the_wire(bytes, sent, length);
             match answer {
-                Some(answer) => self.take(&entry, answer, traffic, progress, report).await?,
-                None => drop(try_again(progress, entry.number)),
+                Some(answer) => self.take(&entry, answer, traffic, shipping).await?,
+                None => drop(try_again(&mut shipping.progress, entry.number)),
             }
         }
         Ok(())
     }
 
     /// The request of a batch. An entry that lacks a content is left out, and so is what waits for it.
-    async fn request(&mut self, batch: Vec<LogEntry>, progress: &mut Progress) -> Result<Request, ClientError> {
+    ///
+    /// What has large contents goes alone, after them: nothing that is ready waits while they are uploaded.
+    async fn request(&mut self, batch: Vec<LogEntry>, shipping: &mut Shipping<'_>) -> Result<Request, ClientError> {
         let counter = self.api.counter();
         let (mut request, mut out) = (Request::default(), BTreeSet::new());
         for entry in batch {
@@ -176,19 +204,30 @@ impl Sync<'_> {
                 out.insert(entry.sequence);
                 continue;
             }
-            progress.started.entry(entry.number).or_insert_with(Instant::now);
+            let is_large = self.has_large(&entry)?;
+            if is_large && !request.entries.is_empty() {
+                break;
+            }
+            shipping.progress.started.entry(entry.number).or_insert_with(Instant::now);
             let (before, start) = (counter.count(), request.bytes.len());
-            let parts = match self.parts_of(&entry, progress, start).await {
+            let parts = match self.parts_of(&entry, shipping, start).await {
                 Err(error) if concerns_entry(&error) => {
                     out.insert(entry.sequence);
-                    progress.lacking.insert(entry.number, error);
+                    shipping.progress.lacking.insert(entry.number, error);
                     continue;
                 }
                 parts => parts?,
             };
+            // Another command may have changed the entry while its contents were uploaded: it comes again as it is now.
+            if is_large && self.copy.entry(entry.number)?.body != entry.body {
+                break;
+            }
             self.encode(&entry, parts)?.encode_into(&mut request.bytes);
             let bytes = (request.bytes.len() - start) as u64;
             request.entries.push((entry, counter.count().since(before), bytes));
+            if is_large {
+                break;
+            }
         }
         Ok(request)
     }
@@ -197,12 +236,12 @@ impl Sync<'_> {
     async fn parts_of(
         &mut self,
         entry: &LogEntry,
-        progress: &Progress,
+        shipping: &mut Shipping<'_>,
         length: usize,
     ) -> Result<Vec<Part>, ClientError> {
-        let again = progress.asked.contains(&Hash::of(&entry.body));
-        let first = if again { Vec::new() } else { self.first_parts(entry, length).await? };
-        if progress.lists.contains(&entry.number) || again && entry.kind == BodyKind::Value {
+        let again = shipping.progress.asked.contains(&Hash::of(&entry.body));
+        let first = if again { Vec::new() } else { self.first_parts(entry, length, shipping).await? };
+        if shipping.progress.lists.contains(&entry.number) || again && entry.kind == BodyKind::Value {
             return Ok(merge(first, self.list_parts(entry).await?));
         }
         Ok(first)
@@ -239,8 +278,7 @@ impl Sync<'_> {
         entry: &LogEntry,
         mut answer: Answer,
         traffic: Traffic,
-        progress: &mut Progress,
-        report: &mut SyncReport,
+        shipping: &mut Shipping<'_>,
     ) -> Result<(), ClientError> {
         let counter = self.api.counter();
         let before = counter.count();
@@ -257,25 +295,25 @@ impl Sync<'_> {
             Status::Parked if self.waits_for_unended(&answer)? => {
                 // It came before one that the server still wants something for; that one goes first.
                 self.copy.mark_not_held(entry.number)?;
-                try_again(progress, entry.number);
+                try_again(&mut shipping.progress, entry.number);
                 return Ok(());
             }
-            Status::Parked => drop(progress.left.insert(entry.number)),
+            Status::Parked => drop(shipping.progress.left.insert(entry.number)),
             Status::Needs => {
                 let needs = answer.needs.clone().unwrap_or_default();
                 if needs.iter().any(|need| matches!(need, Need::Lists | Need::Values)) {
-                    progress.lists.insert(entry.number);
+                    shipping.progress.lists.insert(entry.number);
                 }
-                match self.satisfy(entry, &needs).await {
-                    Err(error) if concerns_entry(&error) => drop(progress.lacking.insert(entry.number, error)),
+                match self.satisfy(entry, &needs, shipping).await {
+                    Err(error) if concerns_entry(&error) => drop(shipping.progress.lacking.insert(entry.number, error)),
                     result => {
                         result?;
-                        progress.asked.insert(Hash::of(&entry.body));
+                        shipping.progress.asked.insert(Hash::of(&entry.body));
                     }
                 }
-                try_again(progress, entry.number);
+                try_again(&mut shipping.progress, entry.number);
             }
-            Status::Failed => drop(try_again(progress, entry.number)),
+            Status::Failed => drop(try_again(&mut shipping.progress, entry.number)),
             Status::Forked => {
                 self.copy.set_forked()?;
                 self.leave_forked_identity().await?;
@@ -287,10 +325,12 @@ impl Sync<'_> {
         self.copy.mark_answer(entry.number, &answer, traffic)?;
         if answer.verdict.is_some_and(Verdict::is_final_for_client) && changes_something(entry)? {
             self.own_versions.extend(answer.version);
-            self.ahead.extend(self.copy.lists(entry.number)?.changes.into_iter().map(|change| change.path));
+            let changes = self.copy.lists(entry.number)?.changes;
+            self.changed.extend(&changes);
+            self.ahead.extend(changes.into_iter().map(|change| change.path));
         }
         if answer.status != Status::Needs {
-            self.report(entry, &answer, progress, report)?;
+            self.report(entry, &answer, shipping)?;
         }
         Ok(())
     }
@@ -301,18 +341,13 @@ impl Sync<'_> {
         Ok(self.copy.pending()?.iter().any(|entry| waits.contains(&entry.sequence)))
     }
 
-    fn report(
-        &self,
-        entry: &LogEntry,
-        answer: &Answer,
-        progress: &Progress,
-        report: &mut SyncReport,
-    ) -> Result<(), ClientError> {
+    fn report(&self, entry: &LogEntry, answer: &Answer, shipping: &mut Shipping<'_>) -> Result<(), ClientError> {
         // As the log has it now, with the traffic of all requests.
         let stored = self.copy.entry(entry.number)?;
-        let seconds = progress.started.get(&entry.number).map_or(0.0, |start| start.elapsed().as_secs_f64());
-        report.entries.retain(|known| known.number != entry.number);
-        report.entries.push(EntryReport {
+        let started = &shipping.progress.started;
+        let seconds = started.get(&entry.number).map_or(0.0, |start| start.elapsed().as_secs_f64());
+        shipping.report.entries.retain(|known| known.number != entry.number);
+        shipping.report.entries.push(EntryReport {
             number: entry.number,
             kind: entry.kind,
             command: entry.command.clone(),

@@ -6,6 +6,7 @@ mod entries;
 mod invites;
 mod modules;
 mod server;
+mod transfers;
 mod trees;
 mod versions;
 mod workspaces;
@@ -15,7 +16,7 @@ use crate::problem::Problem;
 use crate::state::State;
 use axum::Router;
 use axum::response::IntoResponse;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{delete, get, head, post, put};
 use http::StatusCode;
 use std::sync::Arc;
 
@@ -39,6 +40,13 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/workspaces/{ws}/blobs:missing", post(blobs::missing))
         .route("/v1/workspaces/{ws}/blobs:fetch", post(blobs::fetch))
         .route("/v1/workspaces/{ws}/blobs:put", post(blobs::put_many))
+        .route("/v1/workspaces/{ws}/blobs/{hash}/document", get(transfers::document))
+        .route("/v1/workspaces/{ws}/documents", post(transfers::documents))
+        .route("/v1/workspaces/{ws}/documents:fetch", post(transfers::fetch))
+        .route(
+            "/v1/workspaces/{ws}/uploads/{hash}/{document}",
+            head(transfers::offset).post(transfers::create).patch(transfers::append).delete(transfers::remove),
+        )
         .route("/v1/workspaces/{ws}/trees", post(trees::put))
         .route("/v1/workspaces/{ws}/trees/{root}", get(trees::get))
         .route("/v1/workspaces/{ws}/nodes", post(trees::nodes))

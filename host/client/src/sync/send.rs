@@ -1,0 +1,295 @@
+//! Sending contents ahead of their entry: as documents where a signature of something like them is here, small ones many at
+//! once, large ones by an upload that goes on where it was cut and lets what is more urgent pass.
+
+use super::parts::{Content, SMALL_BYTES, changed_meanwhile};
+use super::ship::Shipping;
+use super::{Sync, signatures};
+use crate::ClientError;
+use crate::log::LogEntry;
+use crate::net::{DocumentName, documents_body, pack};
+use crate::transfer::{Outcome, Signed, Upload, small_document};
+use opship_record::effect::{After, Before, Change};
+use opship_record::limits::MAX_INLINE_PART;
+use opship_record::{Hash, TreePath};
+use opship_residual::Signature;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// Bytes that a request more takes, with its answer.
+const REQUEST: usize = 500;
+/// How often an upload looks whether something more urgent has come.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long an upload is held up at one time: what is more urgent may have to wait for the server.
+const HELD_FOR: Duration = Duration::from_secs(3);
+
+/// Contents, each with one that the server holds and that it is likely like.
+pub(super) type Bases = BTreeMap<Hash, Hash>;
+
+/// Documents that go in one request.
+#[derive(Default)]
+struct Group {
+    contents: Vec<Content>,
+    documents: Vec<(Hash, Vec<u8>)>,
+    signatures: Vec<Signature>,
+    bytes: usize,
+}
+
+impl Sync<'_> {
+    /// For the contents that changes write, what was at their path before, or at one that is removed by the same changes and
+    /// has the same name or about the same length, as far as a signature of it is here.
+    pub(super) fn bases(&self, changes: &[Change]) -> Bases {
+        let mut removed = Vec::new();
+        for change in changes.iter().filter(|change| change.after == After::Removed) {
+            if let Before::File { hash } = change.before
+                && let Some(signature) = self.memory.signature(&hash)
+            {
+                removed.push((&change.path, hash, signature.length()));
+            }
+        }
+        let mut bases = Bases::new();
+        for change in changes {
+            let Some((length, hash)) = change.after.blob().filter(|(length, _)| *length >= signatures::LEAST) else {
+                continue;
+            };
+            let base = match change.before {
+                Before::File { hash } => self.memory.has_signature(&hash).then_some(hash),
+                _ => alike(&removed, &change.path, length),
+            };
+            bases.extend(base.map(|base| (hash, base)));
+        }
+        bases
+    }
+
+    /// Sends contents whose documents are small, together; gives those that are left.
+    pub(super) async fn send_documents(
+        &mut self,
+        contents: Vec<Content>,
+        bases: &mut Bases,
+    ) -> Result<Vec<Content>, ClientError> {
+        let (mut left, mut group) = (Vec::new(), Group::default());
+        for (hash, length) in contents {
+            match self.small_delta(&hash, bases).await? {
+                Some((document, signature)) => {
+                    group.bytes += document.len() + 40;
+                    group.contents.push((hash, length));
+                    group.documents.push((hash, document));
+                    group.signatures.push(signature);
+                }
+                None => left.push((hash, length)),
+            }
+            if group.bytes >= SMALL_BYTES {
+                left.extend(self.send_group(std::mem::take(&mut group), bases).await?);
+            }
+        }
+        left.extend(self.send_group(group, bases).await?);
+        Ok(left)
+    }
+
+    async fn small_delta(&self, hash: &Hash, bases: &Bases) -> Result<Option<(Vec<u8>, Signature)>, ClientError> {
+        let base = bases.get(hash).filter(|_| !self.no_documents);
+        let Some((base, signature)) = base.and_then(|base| Some((*base, self.memory.signature(base)?))) else {
+            return Ok(None);
+        };
+        let content = self.content(hash)?;
+        let making = tokio::task::spawn_blocking(move || small_document(content, (&base, &signature)));
+        making.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?
+    }
+
+    /// Sends a group; gives the contents that are left.
+    async fn send_group(&mut self, group: Group, bases: &mut Bases) -> Result<Vec<Content>, ClientError> {
+        if group.documents.is_empty() || !self.pays(&group)? {
+            return Ok(group.contents);
+        }
+        let Some(refused) = self.api.put_documents(&group.documents).await? else {
+            self.no_documents = true;
+            return Ok(group.contents);
+        };
+        for ((hash, _), signature) in group.contents.iter().zip(&group.signatures) {
+            if refused.contains(hash) {
+                bases.remove(hash);
+            } else {
+                self.memory.keep_signature(hash, signature);
+            }
+        }
+        Ok(group.contents.into_iter().filter(|(hash, _)| refused.contains(hash)).collect())
+    }
+
+    /// Does a request of documents take less than the contents would inside their entry's? A large one does in any case: it
+    /// would take a request of its own.
+    fn pays(&self, group: &Group) -> Result<bool, ClientError> {
+        let mut whole = Vec::new();
+        for (hash, length) in &group.contents {
+            match usize::try_from(*length) {
+                Ok(length) if length <= MAX_INLINE_PART => whole.extend(self.small_content(hash, length)?),
+                _ => return Ok(true),
+            }
+        }
+        let packed =
+            |bytes: &[u8]| pack(bytes).map(|packed| packed.len()).map_err(ClientError::io("compressing a content"));
+        Ok(packed(&documents_body(&group.documents))? + REQUEST < packed(&whole)?)
+    }
+
+    /// Uploads contents of an entry, small ones many at once.
+    pub(super) async fn upload(
+        &mut self,
+        entry: &LogEntry,
+        contents: &[Content],
+        bases: &Bases,
+        shipping: &mut Shipping<'_>,
+    ) -> Result<(), ClientError> {
+        let (small, large): (Vec<Content>, Vec<Content>) =
+            contents.iter().partition(|(_, length)| *length <= MAX_INLINE_PART as u64);
+        let (mut done, total) = (0, contents.len() as u64);
+        let mut small = small.into_iter().peekable();
+        while small.peek().is_some() {
+            self.progress.step("uploading files", done, total);
+            let blobs = self.next_group(&mut small)?;
+            self.api.put_blobs(&blobs).await?;
+            done += blobs.len() as u64;
+        }
+        for (hash, _) in large {
+            self.progress.step("uploading files", done, total);
+            self.upload_large(entry, hash, bases.get(&hash), shipping).await?;
+            done += 1;
+        }
+        Ok(())
+    }
+
+    /// The bytes of as many small contents as go into one request.
+    fn next_group(&self, contents: &mut impl Iterator<Item = Content>) -> Result<Vec<Vec<u8>>, ClientError> {
+        let (mut blobs, mut bytes) = (Vec::new(), 0);
+        while bytes < SMALL_BYTES
+            && let Some((hash, length)) = contents.next()
+        {
+            let length = usize::try_from(length).unwrap_or(MAX_INLINE_PART);
+            // A byte string's head counts too, or there would be no bound for empty contents.
+            bytes += length + 5;
+            blobs.push(self.small_content(&hash, length)?);
+        }
+        Ok(blobs)
+    }
+
+    /// Uploads one content, from where an earlier upload of the same document stands.
+    async fn upload_large(
+        &mut self,
+        entry: &LogEntry,
+        hash: Hash,
+        base: Option<&Hash>,
+        shipping: &mut Shipping<'_>,
+    ) -> Result<(), ClientError> {
+        let begun = self.memory.begun(&hash);
+        let content = match (self.content(&hash), begun) {
+            (Err(error), Some(document)) => {
+                // The file is another now, and nobody will go on with this.
+                self.memory.end(&hash);
+                self.api.drop_upload(&DocumentName { content: hash, document }).await?;
+                return Err(error);
+            }
+            (content, _) => content?,
+        };
+        let mut base = base.and_then(|base| Some(Arc::new((*base, self.memory.signature(base)?))));
+        loop {
+            let mut upload = Upload { hash, content: Arc::clone(&content), base: base.clone(), begun: false };
+            let document = upload.name().document;
+            upload.begun = self.memory.begun(&hash).as_ref() == Some(&document);
+            let is_first = base.is_none() && !upload.begun;
+            self.memory.begin(&hash, &document);
+            let outcome = self.drive(entry, upload, shipping).await?;
+            self.memory.end(&hash);
+            match outcome {
+                Outcome::Done(signature) => {
+                    if let Some(signature) = signature {
+                        self.memory.keep_signature(&hash, &signature);
+                    }
+                    return Ok(());
+                }
+                // What went before, or what was copied from, may be to blame: once more, whole and from the beginning.
+                Outcome::Mismatch if !is_first => base = None,
+                Outcome::Mismatch => return Err(changed_meanwhile(&hash)),
+                Outcome::Unknown => return self.put_whole(&hash, content).await,
+            }
+        }
+    }
+
+    /// For a server that takes no uploads that go on.
+    async fn put_whole(&mut self, hash: &Hash, content: Arc<dyn opship_world::FileContent>) -> Result<(), ClientError> {
+        self.api.put_blob(hash, Signed::new(content)).await.map_err(|error| match error {
+            ClientError::Problem { kind, .. } if kind == "hash-mismatch" => changed_meanwhile(hash),
+            error => error,
+        })
+    }
+
+    /// Lets an upload run, and holds it up for entries that become ready meanwhile and are small.
+    async fn drive(
+        &mut self,
+        entry: &LogEntry,
+        upload: Upload,
+        shipping: &mut Shipping<'_>,
+    ) -> Result<Outcome, ClientError> {
+        let (hold, held) = watch::channel(false);
+        let mut task = Running(tokio::spawn(upload.run(self.api.for_bulk(), held)));
+        let mut newest = self.copy.newest()?;
+        loop {
+            tokio::select! {
+                outcome = &mut task.0 => {
+                    return outcome.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
+                }
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            let now = self.copy.newest()?;
+            if self.holding || now == newest {
+                continue;
+            }
+            newest = now;
+            if self.is_urgent(entry.number, shipping)? {
+                self.holding = true;
+                let passed = self.pass(entry, &hold, shipping).await;
+                self.holding = false;
+                hold.send_replace(false);
+                passed?;
+            }
+        }
+    }
+
+    /// Ships what is urgent while the upload stands still, for a while at most.
+    async fn pass(
+        &mut self,
+        entry: &LogEntry,
+        hold: &watch::Sender<bool>,
+        shipping: &mut Shipping<'_>,
+    ) -> Result<(), ClientError> {
+        hold.send_replace(true);
+        let mut passing = Box::pin(async {
+            while self.ship_urgent(entry.number, shipping).await? {}
+            Ok(())
+        });
+        tokio::select! {
+            passed = &mut passing => return passed,
+            () = tokio::time::sleep(HELD_FOR) => {}
+        }
+        hold.send_replace(false);
+        passing.await
+    }
+}
+
+/// An upload under way; it ends with whoever waits for it.
+struct Running(JoinHandle<Result<Outcome, ClientError>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Of contents that go, the one that a new one is likely like: with the same file name, or of about the same length.
+fn alike(removed: &[(&TreePath, Hash, u64)], path: &TreePath, length: u64) -> Option<Hash> {
+    let name = |path: &TreePath| path.as_str().rsplit('/').next().map(str::to_owned);
+    let close = |other: u64| other <= length.saturating_mul(2) && length <= other.saturating_mul(2);
+    let same_name = removed.iter().find(|(other, ..)| name(other) == name(path));
+    let nearest =
+        || removed.iter().filter(|(.., other)| close(*other)).min_by_key(|(.., other)| other.abs_diff(length));
+    same_name.or_else(nearest).map(|(_, hash, _)| *hash)
+}

@@ -1,0 +1,11 @@
+//! Large contents on their way: what this end keeps for them, uploads and downloads that go on where they were cut.
+
+mod download;
+mod memory;
+mod source;
+mod upload;
+
+pub(crate) use download::{Base, download, unpack_small};
+pub(crate) use memory::Memory;
+pub(crate) use source::{Signed, small_document};
+pub(crate) use upload::{Outcome, Upload};

@@ -1,0 +1,71 @@
+//! Reading a content to send it.
+
+use crate::ClientError;
+use opship_record::Hash;
+use opship_record::limits::MAX_INLINE_PART;
+use opship_residual::{Signature, Signer, delta};
+use opship_world::FileContent;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+/// Reads a content from its start to its end, and makes its signature on the way.
+pub(crate) struct Signed {
+    content: Arc<dyn FileContent>,
+    offset: u64,
+    signer: Signer,
+}
+
+impl Signed {
+    /// At the start of a content.
+    pub(crate) fn new(content: Arc<dyn FileContent>) -> Signed {
+        Signed { content, offset: 0, signer: Signer::default() }
+    }
+
+    /// The signature of what was read.
+    pub(crate) fn signature(self) -> Signature {
+        self.signer.finish()
+    }
+}
+
+impl Read for Signed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read_at(self.offset, buffer).map_err(io::Error::other)?;
+        self.offset += count as u64;
+        self.signer.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// The document of a content with a base, and the content's signature; `None` if the document is over 64 KiB. Blocks.
+///
+/// # Errors
+/// [`ClientError::Io`] if the content cannot be read as it is.
+pub(crate) fn small_document(
+    content: Arc<dyn FileContent>,
+    base: (&Hash, &Signature),
+) -> Result<Option<(Vec<u8>, Signature)>, ClientError> {
+    let length = content.length();
+    let mut signed = Signed::new(content);
+    match delta::make(&mut signed, length, Some(base), Short(Vec::new())) {
+        Ok(Short(document)) => Ok(Some((document, signed.signature()))),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(None),
+        Err(error) => Err(ClientError::io("reading a content to ship")(error)),
+    }
+}
+
+/// Takes as much as one document among many may have.
+struct Short(Vec<u8>);
+
+impl Write for Short {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MAX_INLINE_PART {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,330 @@
+//! Uploads that go on where they were cut (draft-ietf-httpbis-resumable-upload), and documents.
+
+use crate::auth::{Reader, Writer};
+use crate::body::{
+    CBOR, CBOR_SEQUENCE, accepts_zstd, cbor, compressed_cbor, decode, discard, hash, query, read, stream,
+    stream_within, written,
+};
+use crate::problem::Problem;
+use crate::state::{State as Shared, blocking};
+use crate::transfers::{Appended, Composed, Name, Refused, Turn, compose, small_document, take_document, take_packed};
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use minicbor::bytes::ByteVec;
+use opship_record::limits::{MAX_INLINE_PART, MAX_REQUEST};
+use opship_record::{Hash, codec};
+use opship_residual::packed;
+use opship_storage::Scope;
+use opship_world::FileContent;
+use serde::Deserialize;
+use serde_json::json;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
+const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
+/// A compressed document may be this much longer than its content: bytes that do not compress, and lists of copies.
+const DOCUMENT_MORE: u64 = 1 << 20;
+/// How long the sender of an upload may be silent: it may have to read on for long where nothing changed, or let others pass.
+const SILENCE: Duration = Duration::from_secs(600);
+/// Most documents that one question may name.
+const MAX_DOCUMENTS: usize = 10_000;
+/// Most bytes of contents that one question's documents make.
+const FETCH_ALL: u64 = 8 << 20;
+/// Documents of one request that are worked on at one time.
+const DOCUMENTS_AT_ONCE: usize = 4;
+
+/// An upload that a request is about.
+struct Asked {
+    state: Arc<Shared>,
+    scope: Arc<Scope>,
+    content: Hash,
+    name: Name,
+}
+
+fn asked(state: Arc<Shared>, scope: Arc<Scope>, content: &str, document: &str) -> Result<Asked, Problem> {
+    let content = hash(content)?;
+    let name = Name::new(&scope, &content, document)
+        .ok_or_else(|| Problem::malformed("a document's name is 32 lower-case hexadecimal digits"))?;
+    Ok(Asked { state, scope, content, name })
+}
+
+type Address = Path<(String, String, String)>;
+
+/// Begins an upload, and takes its first bytes.
+pub(super) async fn create(
+    State(state): State<Arc<Shared>>,
+    Writer(scope): Writer,
+    Path((_, content, document)): Address,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let asked = asked(state, scope, &content, &document)?;
+    let complete = is_complete(&headers)?;
+    let (store, scope, content) = (asked.state.store.clone(), Arc::clone(&asked.scope), asked.content);
+    if blocking(move || store.blob_length(&scope, &content)).await??.is_some() {
+        // Answering before the body's end breaks the sender's connection, unless it waits for this answer to send it.
+        if !headers.contains_key(header::EXPECT) {
+            discard(stream(body)).await;
+        }
+        return Ok(respond(StatusCode::OK, None, true));
+    }
+    let turn = asked.state.uploads.turn(&asked.name).await;
+    let (state, name) = (Arc::clone(&asked.state), asked.name.clone());
+    let begun = blocking(move || state.uploads.begin(&name, &turn).map(|()| turn)).await?;
+    let turn = begun.map_err(|error| Problem::disk(&error))?;
+    receive(asked, turn, complete, StatusCode::CREATED, body).await
+}
+
+/// Takes further bytes.
+pub(super) async fn append(
+    State(state): State<Arc<Shared>>,
+    Writer(scope): Writer,
+    Path((_, content, document)): Address,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let asked = asked(state, scope, &content, &document)?;
+    let complete = is_complete(&headers)?;
+    let given = number(&headers, &UPLOAD_OFFSET)?;
+    let turn = asked.state.uploads.turn(&asked.name).await;
+    let found = turn.offset().map_err(|error| Problem::internal(&error))?;
+    let refusal = match found {
+        None => Some(Problem::not_found("upload", &document)),
+        Some(found) if Some(found) != given => Some(mismatch(found, given)),
+        Some(_) => None,
+    };
+    if let Some(problem) = refusal {
+        drop(turn);
+        discard(stream(body)).await;
+        return Err(problem);
+    }
+    receive(asked, turn, complete, StatusCode::NO_CONTENT, body).await
+}
+
+/// How far an upload is.
+pub(super) async fn offset(
+    State(state): State<Arc<Shared>>,
+    Writer(scope): Writer,
+    Path((_, content, document)): Address,
+) -> Result<Response, Problem> {
+    let asked = asked(state, scope, &content, &document)?;
+    let turn = asked.state.uploads.turn(&asked.name).await;
+    let found = turn.offset().map_err(|error| Problem::internal(&error))?;
+    let found = found.ok_or_else(|| Problem::not_found("upload", &document))?;
+    let mut response = respond(StatusCode::NO_CONTENT, Some(found), false);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// Drops an upload.
+pub(super) async fn remove(
+    State(state): State<Arc<Shared>>,
+    Writer(scope): Writer,
+    Path((_, content, document)): Address,
+) -> Result<Response, Problem> {
+    let asked = asked(state, scope, &content, &document)?;
+    let turn = asked.state.uploads.turn(&asked.name).await;
+    turn.drop_upload().map_err(|error| Problem::internal(&error))?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+async fn receive(
+    asked: Asked,
+    turn: Turn,
+    complete: bool,
+    status: StatusCode,
+    body: Body,
+) -> Result<Response, Problem> {
+    let limit = asked.state.blob_bytes.saturating_add(DOCUMENT_MORE);
+    let mut bytes = stream_within(body, SILENCE).fuse();
+    match turn.append(limit, &mut bytes).await.map_err(|error| Problem::disk(&error))? {
+        Appended::Whole(_) if complete => finish(asked, turn, status).await,
+        Appended::Whole(length) => Ok(respond(status, Some(length), false)),
+        Appended::Cut(length) => {
+            let detail = format!("the upload broke off at byte {length}; ask for its offset and go on there");
+            Err(Problem::new(StatusCode::BAD_REQUEST, "upload", detail))
+        }
+        Appended::TooLong(_) => {
+            turn.drop_upload().map_err(|error| Problem::internal(&error))?;
+            drop(turn);
+            discard(bytes).await;
+            Err(Problem::too_large("an upload", limit))
+        }
+    }
+}
+
+/// Makes the content of what was received. It goes on if the sender is gone: it would have to come again for nothing.
+async fn finish(asked: Asked, turn: Turn, status: StatusCode) -> Result<Response, Problem> {
+    let state = Arc::clone(&asked.state);
+    let finishing = state.tasks.spawn(async move {
+        let document = turn.open().map_err(|error| Problem::internal(&error))?;
+        let taken = take_packed(&asked.state, &asked.scope, asked.content, document).await;
+        if !matches!(taken, Err(Refused::Server(_))) {
+            turn.drop_upload().map_err(|error| Problem::internal(&error))?;
+        }
+        taken.map_err(Refused::problem)
+    });
+    finishing.await.map_err(|error| Problem::internal(&error))??;
+    Ok(respond(status, None, true))
+}
+
+fn respond(status: StatusCode, offset: Option<u64>, complete: bool) -> Response {
+    let mut response = status.into_response();
+    let headers = response.headers_mut();
+    if let Some(offset) = offset {
+        headers.insert(UPLOAD_OFFSET, HeaderValue::from(offset));
+    }
+    headers.insert(UPLOAD_COMPLETE, HeaderValue::from_static(if complete { "?1" } else { "?0" }));
+    response
+}
+
+/// `Upload-Complete`: does the upload end with this body? A structured field, a Boolean (RFC 9651).
+fn is_complete(headers: &HeaderMap) -> Result<bool, Problem> {
+    match headers.get(UPLOAD_COMPLETE).map(HeaderValue::as_bytes) {
+        Some(b"?1") => Ok(true),
+        Some(b"?0") => Ok(false),
+        _ => Err(Problem::malformed("'Upload-Complete' must be ?0 or ?1")),
+    }
+}
+
+fn number(headers: &HeaderMap, name: &HeaderName) -> Result<Option<u64>, Problem> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    number.map(Some).ok_or_else(|| Problem::malformed(format!("'{name}' is not a number of bytes")))
+}
+
+fn mismatch(found: u64, given: Option<u64>) -> Problem {
+    let detail = format!("the upload is at byte {found}; go on there");
+    Problem::new(StatusCode::CONFLICT, "mismatching-upload-offset", detail)
+        .with("expected-offset", json!(found))
+        .with("provided-offset", json!(given))
+}
+
+/// Takes documents of contents, many at once: a sequence of `[hash, document]`. Answers with the hashes of those of which
+/// the content could not be made.
+pub(super) async fn documents(
+    State(state): State<Arc<Shared>>,
+    Writer(scope): Writer,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let read = read(&state, &headers, body, MAX_REQUEST).await?;
+    let mut sequence = read.bytes.as_ref();
+    let mut documents = Vec::new();
+    while !sequence.is_empty() {
+        let (hash, bytes): (Hash, ByteVec) = codec::decode_next(&mut sequence, "document", MAX_REQUEST)?;
+        if bytes.len() > MAX_INLINE_PART {
+            return Err(Problem::too_large("a document among many", MAX_INLINE_PART as u64));
+        }
+        documents.push((hash, Bytes::from(Vec::from(bytes))));
+    }
+    let taking = documents.into_iter().map(|(hash, document)| {
+        let (state, scope) = (Arc::clone(&state), Arc::clone(&scope));
+        async move {
+            match take_document(&state, &scope, hash, document).await {
+                Ok(()) => Ok(None),
+                Err(Refused::Document(_)) => Ok(Some(hash)),
+                Err(Refused::Server(problem)) => Err(problem),
+            }
+        }
+    });
+    let mut taken = futures::stream::iter(taking).buffer_unordered(DOCUMENTS_AT_ONCE);
+    let mut refused = Vec::new();
+    while let Some(result) = taken.next().await {
+        refused.extend(result?);
+    }
+    Ok(cbor(CBOR, codec::encode(&refused)))
+}
+
+/// Documents of small contents, many at once: asked for as an array of `[hash, base]`. What is not here, too large, or of
+/// which the document is no shorter is left out.
+pub(super) async fn fetch(
+    State(state): State<Arc<Shared>>,
+    Reader(scope): Reader,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let read = read(&state, &headers, body, MAX_DOCUMENTS * 70 + 16).await?;
+    let wanted: Vec<(Hash, Hash)> = decode(&read.bytes)?;
+    if wanted.len() > MAX_DOCUMENTS {
+        return Err(Problem::malformed(format!("more than {MAX_DOCUMENTS} documents; ask for fewer at once")));
+    }
+    let accepts_zstd = accepts_zstd(&headers);
+    let response = blocking(move || {
+        let (mut sequence, mut total) = (Vec::new(), 0);
+        for (hash, base) in wanted {
+            let opened = (state.store.open_blob(&scope, &hash)?, state.store.open_blob(&scope, &base)?);
+            let (Some(content), Some(old)) = opened else { continue };
+            let is_small = content.length().max(old.length()) <= MAX_INLINE_PART as u64;
+            if !is_small || total + content.length() > FETCH_ALL {
+                continue;
+            }
+            total += content.length();
+            let document = small_document(&content, (base, &old)).map_err(|error| Problem::internal(&error))?;
+            if (document.len() as u64) < content.length() {
+                sequence.extend(codec::encode(&(hash, ByteVec::from(document))));
+            }
+        }
+        Ok::<_, Problem>(compressed_cbor(CBOR_SEQUENCE, sequence, accepts_zstd))
+    });
+    response.await?
+}
+
+/// What is asked of a document.
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    /// A content that the client has.
+    base: Option<String>,
+    /// The first byte that it lacks.
+    #[serde(default)]
+    from: u64,
+}
+
+/// The compressed document of a content, from a byte on. It is made while it is sent, the same each time.
+pub(super) async fn document(
+    State(state): State<Arc<Shared>>,
+    Reader(scope): Reader,
+    Path((_, name)): Path<(String, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let Wanted { base, from } = query(&uri)?;
+    let (content, base) = (hash(&name)?, base.as_deref().map(hash).transpose()?);
+    let store = state.store.clone();
+    let opened = blocking(move || {
+        let blob = store.open_blob(&scope, &content)?;
+        let base = base.map(|base| store.open_blob(&scope, &base).map(|found| found.map(|found| (base, found))));
+        Ok::<_, Problem>((blob, base.transpose()?.flatten()))
+    });
+    let (blob, base) = opened.await??;
+    let blob = blob.ok_or_else(|| Problem::not_found("blob", &name))?;
+    // A base that is not here is left out, and so the tag is another.
+    let base_name = base.as_ref().map_or("none".to_owned(), |(base, _)| base.to_string());
+    let tag = format!("\"{}-{content}-{base_name}\"", packed::encoder_name());
+    let wanted = headers.get(header::IF_MATCH).map(HeaderValue::as_bytes);
+    if wanted.is_some_and(|wanted| wanted != tag.as_bytes()) {
+        let detail = "the document would be another now; ask for it from its beginning";
+        return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "changed", detail));
+    }
+    let permit = Arc::clone(&state.uploads.documents).acquire_owned().await;
+    let permit = permit.map_err(|error| Problem::internal(&error))?;
+    let composed = Composed {
+        content: Arc::new(blob) as Arc<dyn FileContent>,
+        base: base.map(|(hash, base)| (hash, Arc::new(base) as Arc<dyn FileContent>)),
+    };
+    let body = written(Arc::clone(&state.writers), move |pieces| {
+        let _permit = permit;
+        compose(&composed, from, pieces).map_err(|error| io::Error::new(error.kind(), error.to_string()))
+    });
+    let mut response = Response::new(body);
+    let tag = HeaderValue::from_str(&tag).map_err(|error| Problem::internal(&error))?;
+    response.headers_mut().insert(header::ETAG, tag);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    Ok(response)
+}

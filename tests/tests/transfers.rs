@@ -1,0 +1,348 @@
+//! Large contents: what changed travels and no more, and a transfer goes on where it was cut, whoever was killed.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use opship_tap::Tap;
+use opship_tests::{Place, Server, assert_same_tree, verdicts};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long something that must happen may take; nobody waits as long.
+const LONG: Duration = Duration::from_secs(120);
+
+/// Bytes that do not compress.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// Makes a working copy use another address of its server.
+fn point(directory: &Path, address: SocketAddr) {
+    let config = directory.join(".opship/config.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    let line = text.lines().find(|line| line.starts_with("server")).unwrap();
+    fs::write(&config, text.replace(line, &format!("server = \"http://{address}\""))).unwrap();
+}
+
+/// Syncs through a relay, and gives the bytes that went through, both ways.
+fn sync_through(place: &Place, server: &Server, directory: &Path) -> u64 {
+    let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
+    point(directory, tap.address());
+    let output = place.command(directory).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    point(directory, server.authority().parse().unwrap());
+    tap.count().total()
+}
+
+fn clone(place: &Place, server: &Server, name: &str) -> PathBuf {
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), name]);
+    place.path(name)
+}
+
+#[test]
+fn an_edit_of_a_large_file_travels_as_its_difference_both_ways() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let mut content = noise(1, 3 << 20);
+    fs::write(here.join("large"), &content).unwrap();
+    place.ok(&here, ["sync"]);
+    let there = clone(&place, &server, "there");
+
+    content.splice(1_000_000..1_000_000, *b"what is inserted");
+    content[2_000_000] ^= 1;
+    content.extend(b"what is appended");
+    fs::write(here.join("large"), &content).unwrap();
+    let (up, down) = (sync_through(&place, &server, &here), sync_through(&place, &server, &there));
+    assert!(up < 8_000, "{up} bytes up");
+    assert!(down < 8_000, "{down} bytes down");
+    assert!(fs::read(there.join("large")).unwrap() == content);
+
+    // What was pulled is a base as well as what was shipped; so is a file under another name.
+    content[500_000] ^= 1;
+    fs::remove_file(there.join("large")).unwrap();
+    fs::create_dir(there.join("below")).unwrap();
+    fs::write(there.join("below/large"), &content).unwrap();
+    let moved = sync_through(&place, &server, &there);
+    assert!(moved < 6_000, "{moved} bytes for a file that was moved and edited");
+    place.ok(&here, ["sync"]);
+    assert_same_tree(&here, &there);
+}
+
+#[test]
+fn edits_of_many_small_files_travel_as_their_differences() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let name = |n: u64| here.join(format!("{n}"));
+    for n in 0..60 {
+        fs::write(name(n), noise(n, 12_000)).unwrap();
+    }
+    place.ok(&here, ["sync"]);
+    let there = clone(&place, &server, "there");
+    for n in 0..60 {
+        let mut content = fs::read(name(n)).unwrap();
+        content[6_000] ^= 1;
+        fs::write(name(n), content).unwrap();
+    }
+    let (up, down) = (sync_through(&place, &server, &here), sync_through(&place, &server, &there));
+    assert!(up < 60 * 2_000, "{up} bytes for one changed byte in each of 60 files of 12,000");
+    assert!(down < 60 * 2_000, "{down} bytes to pull that");
+    assert_same_tree(&here, &there);
+}
+
+#[test]
+fn a_content_that_changed_all_over_and_a_lost_memory_are_shipped_whole() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("large"), noise(1, 300_000)).unwrap();
+    place.ok(&here, ["sync"]);
+    fs::write(here.join("large"), noise(2, 310_000)).unwrap();
+    place.ok(&here, ["sync"]);
+    fs::write(here.join(".opship/transfer.db"), noise(3, 5000)).unwrap();
+    let mut content = noise(2, 310_000);
+    content[100_000] ^= 1;
+    fs::write(here.join("large"), &content).unwrap();
+    place.ok(&here, ["sync"]);
+    assert_eq!(verdicts(&place, &here), ["shipped"; 3]);
+    assert_same_tree(&here, &clone(&place, &server, "there"));
+}
+
+/// The bytes that opship keeps beside the files.
+fn own_bytes(folder: &Path) -> u64 {
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let metadata = entry.metadata().unwrap();
+            if metadata.is_dir() { own_bytes(&entry.path()) } else { metadata.len() }
+        })
+        .sum()
+}
+
+#[test]
+fn what_is_kept_for_a_large_file_stays_a_small_part_of_it() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let mut content = noise(1, 24 << 20);
+    fs::write(here.join("large"), &content).unwrap();
+    place.ok(&here, ["sync"]);
+    for edit in 0..12 {
+        content[edit * 1_000_000] ^= 1;
+        fs::write(here.join("large"), &content).unwrap();
+        place.ok(&here, ["sync"]);
+    }
+    let own = own_bytes(&here.join(".opship"));
+    // The log's write-ahead file is up to 1 MiB, whatever the files are.
+    assert!(own < content.len() as u64 * 5 / 100 + (1 << 20), "{own} bytes beside {}", content.len());
+    assert!(own_bytes(&server.data().join("uploads")) == 0);
+}
+
+/// `opship sync` on its way.
+fn start_sync(place: &Place, directory: &Path, token: &str) -> Child {
+    let mut command = place.command(directory);
+    command.arg("sync").env("OPSHIP_TOKEN", token).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+fn kill(child: &mut Child) {
+    // It may have ended; then there is nothing to kill.
+    let _ = kill_process(Pid::from_raw(child.id().cast_signed()).unwrap(), Signal::KILL);
+    child.wait().unwrap();
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < LONG, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What one cut may cost: what was on its way, a request's head and the question how far the upload is.
+const EACH_CUT: u64 = 700 << 10;
+
+#[test]
+fn an_upload_goes_on_where_it_was_cut_and_sends_no_byte_twice_that_arrived() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let content = noise(1, 12 << 20);
+    fs::write(here.join("large"), &content).unwrap();
+    let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
+    point(&here, tap.address());
+    let mut cuts = 0;
+    for after in [1_000_000, 300_000, 2_500_000, 40_000, 3_333_333] {
+        tap.cut_after(after);
+        let before = tap.count().total();
+        // The sync goes on by itself, or the next one does: both are fine.
+        let mut sync = start_sync(&place, &here, &server.token());
+        until("the cut", || tap.count().total() >= before + after || sync.try_wait().unwrap().is_some());
+        cuts += 1;
+        kill(&mut sync);
+    }
+    let output = place.command(&here).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let sent = tap.count().sent;
+    assert!(sent <= content.len() as u64 + 2 * cuts * EACH_CUT, "{sent} bytes sent for {}", content.len());
+    assert_same_tree(&here, &clone(&place, &server, "there"));
+    assert!(own_bytes(&server.data().join("uploads")) == 0);
+}
+
+#[test]
+fn an_upload_survives_a_killed_server() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let content = noise(1, 8 << 20);
+    fs::write(here.join("large"), &content).unwrap();
+    let mut sent = 0;
+    let mut server = Some(server);
+    for kills in 0..3 {
+        let running = server.take().unwrap_or_else(|| Server::start(&place));
+        let tap = Tap::start_paced(running.authority().parse().unwrap(), 8 << 20).unwrap();
+        point(&here, tap.address());
+        let mut sync = start_sync(&place, &here, &running.token());
+        if kills < 2 {
+            until("half a transfer", || tap.count().sent > 2 << 20);
+            running.signal(Signal::KILL);
+            drop(running);
+            kill(&mut sync);
+        } else {
+            until("the end", || sync.try_wait().unwrap().is_some());
+            assert!(sync.wait().unwrap().success());
+            point(&here, running.authority().parse().unwrap());
+            server = Some(running);
+        }
+        sent += tap.count().sent;
+    }
+    assert!(sent <= content.len() as u64 + 4 * EACH_CUT, "{sent} bytes sent for {}", content.len());
+    let server = server.unwrap();
+    assert_same_tree(&here, &clone(&place, &server, "there"));
+}
+
+#[test]
+fn a_download_goes_on_where_it_was_cut() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let there = clone(&place, &server, "there");
+    let content = noise(1, 12 << 20);
+    fs::write(here.join("large"), &content).unwrap();
+    place.ok(&here, ["sync"]);
+    let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
+    point(&there, tap.address());
+    let mut cuts = 0;
+    for after in [1_500_000, 700_000, 4_000_000] {
+        tap.cut_after(after);
+        let before = tap.count().total();
+        let mut sync = start_sync(&place, &there, &server.token());
+        until("the cut", || tap.count().total() >= before + after || sync.try_wait().unwrap().is_some());
+        cuts += 1;
+        kill(&mut sync);
+        assert!(!there.join("large").exists(), "nothing is there before all is");
+    }
+    let output = place.command(&there).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let received = tap.count().received;
+    // The relay counts what it read from the server, though the client was killed before it got there.
+    assert!(received <= content.len() as u64 + 4 * cuts * EACH_CUT, "{received} bytes for {}", content.len());
+    assert!(fs::read(there.join("large")).unwrap() == content);
+    assert_eq!(own_bytes(&there.join(".opship/downloads")), 0);
+}
+
+#[test]
+fn a_small_operation_passes_a_large_upload() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("input"), "c\nb\na\n").unwrap();
+    place.ok(&here, ["sync"]);
+    // The module is compiled and known, so that what is looked at is the upload.
+    place.ok(&here, ["run", "sort", "--", "-o", "first", "input"]);
+    place.ok(&here, ["sync"]);
+    fs::write(here.join("large"), noise(1, 24 << 20)).unwrap();
+    let tap = Tap::start_paced(server.authority().parse().unwrap(), 1 << 20).unwrap();
+    point(&here, tap.address());
+    let mut sync = start_sync(&place, &here, &server.token());
+    until("the upload's beginning", || tap.count().sent > 1 << 20);
+    place.ok(&here, ["run", "sort", "--", "-o", "second", "input"]);
+    let all = || verdicts(&place, &here);
+    until("the match", || all().iter().filter(|verdict| *verdict == "matched").count() == 2);
+    assert!(sync.try_wait().unwrap().is_none(), "the upload was over first");
+    assert_eq!(all().iter().filter(|verdict| *verdict == "shipped").count(), 1, "the upload was over first");
+    assert!(tap.count().sent < 23 << 20, "the upload was over first");
+    // The rest needs not be waited for.
+    kill(&mut sync);
+    point(&here, server.authority().parse().unwrap());
+    place.ok(&here, ["sync"]);
+    assert_same_tree(&here, &clone(&place, &server, "there"));
+}
+
+/// A relay to a server that does not know some addresses: what goes by is changed so that it has never heard of them.
+fn relay_to_older(server: SocketAddr) -> SocketAddr {
+    const NEWER: [(&[u8], &[u8]); 4] = [
+        (b"/uploads/", b"/nothere/"),
+        (b"/document ", b"/notheres "),
+        (b"/documents ", b"/nothereds "),
+        (b"/documents:", b"/nothereds:"),
+    ];
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let pump = |mut from: TcpStream, mut to: TcpStream, newer: &'static [(&[u8], &[u8])]| {
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            while let Ok(length @ 1..) = from.read(&mut buffer) {
+                for (name, other) in newer {
+                    if let Some(at) = buffer[..length].windows(name.len()).position(|window| window == *name) {
+                        buffer[at..at + name.len()].copy_from_slice(other);
+                    }
+                }
+                if to.write_all(&buffer[..length]).is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown(std::net::Shutdown::Both);
+        });
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(server).unwrap();
+            pump(client.try_clone().unwrap(), server.try_clone().unwrap(), &NEWER);
+            pump(server, client, &[]);
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_that_knows_none_of_this_is_served_as_before() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let there = clone(&place, &server, "there");
+    let older = relay_to_older(server.authority().parse().unwrap());
+    point(&here, older);
+    point(&there, older);
+    let sync = |directory: &Path| {
+        let output = place.command(directory).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let mut content = noise(1, 400_000);
+    for _ in 0..2 {
+        fs::write(here.join("large"), &content).unwrap();
+        sync(&here);
+        sync(&there);
+        assert!(fs::read(there.join("large")).unwrap() == content);
+        content[200_000] ^= 1;
+    }
+    assert_eq!(verdicts(&place, &here), ["shipped"; 2]);
+}

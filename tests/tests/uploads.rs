@@ -1,0 +1,210 @@
+//! Uploads and documents as the server takes them, from a client of the tests' own.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use opship_record::{Hash, codec};
+use opship_residual::{Signature, delta, packed};
+use opship_tests::{Place, Server};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+const DOCUMENT: &str = "0123456789abcdef0123456789abcdef";
+
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// What the server answered: the status, the head and the body.
+struct Response {
+    status: u16,
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Response {
+    fn header(&self, name: &str) -> Option<&str> {
+        let line =
+            self.head.lines().find_map(|line| line.split_once(": ").filter(|(n, _)| n.eq_ignore_ascii_case(name)));
+        line.map(|(_, value)| value)
+    }
+
+    fn problem(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+/// A request with a body of a stated length, of which `body` may be only the beginning.
+fn send(
+    server: &Server,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+    length: usize,
+) -> Option<Response> {
+    let mut stream = TcpStream::connect(server.authority()).unwrap();
+    let mut head = format!(
+        "{method} /v1/workspaces/main{path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\nconnection: close\r\ncontent-length: {length}\r\n",
+        server.token()
+    );
+    headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+    stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    if body.len() < length {
+        // The connection breaks here.
+        return None;
+    }
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).unwrap();
+    let end = response.windows(4).position(|four| four == b"\r\n\r\n").expect("a whole header");
+    let head = String::from_utf8(response[..end].to_vec()).unwrap();
+    let status = head[9..12].parse().unwrap();
+    Some(Response { status, head, body: response.split_off(end + 4) })
+}
+
+fn upload(hash: &Hash) -> String {
+    format!("/uploads/{hash}/{DOCUMENT}")
+}
+
+fn pack(content: &[u8], base: Option<(&Hash, &Signature)>) -> Vec<u8> {
+    let encoder = packed::Encoder::new(Vec::new(), content.len() as u64).unwrap();
+    delta::make(content, content.len() as u64, base, encoder).unwrap().finish().unwrap()
+}
+
+fn is_there(server: &Server, hash: &Hash) -> bool {
+    let (_, missing) = server.request("POST", "/v1/workspaces/main/blobs:missing", &codec::encode(&[*hash].as_slice()));
+    missing == codec::encode(&[0u8; 0].as_slice())
+}
+
+#[test]
+fn an_upload_in_parts_becomes_a_blob_when_it_is_complete() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    place.init(&server, "here", "main");
+    let content = noise(1, 300_000);
+    let (hash, bytes) = (Hash::of(&content), pack(&content, None));
+    let path = upload(&hash);
+    let none = send(&server, "HEAD", &path, &[], b"", 0).unwrap();
+    assert_eq!(none.status, 404);
+    let created = send(&server, "POST", &path, &[("upload-complete", "?0")], &bytes[..1000], 1000).unwrap();
+    assert_eq!((created.status, created.header("upload-offset")), (201, Some("1000")), "{}", created.head);
+
+    // A body that breaks off counts as far as it came.
+    let partial = [("upload-complete", "?1"), ("upload-offset", "1000")];
+    assert!(send(&server, "PATCH", &path, &partial, &bytes[1000..200_000], bytes.len() - 1000).is_none());
+    let stands = loop {
+        let stands = send(&server, "HEAD", &path, &[], b"", 0).unwrap();
+        assert_eq!((stands.status, stands.header("upload-complete")), (204, Some("?0")), "{}", stands.head);
+        let offset: usize = stands.header("upload-offset").unwrap().parse().unwrap();
+        if offset > 1000 {
+            break offset;
+        }
+    };
+    assert!(stands <= 200_000 && !is_there(&server, &hash));
+
+    let wrong = [("upload-complete", "?1"), ("upload-offset", "5")];
+    let refused = send(&server, "PATCH", &path, &wrong, b"x", 1).unwrap();
+    assert_eq!((refused.status, &refused.problem()["expected-offset"]), (409, &stands.into()));
+    let offset = stands.to_string();
+    let rest = [("upload-complete", "?1"), ("upload-offset", offset.as_str())];
+    let done = send(&server, "PATCH", &path, &rest, &bytes[stands..], bytes.len() - stands).unwrap();
+    assert_eq!((done.status, done.header("upload-complete")), (204, Some("?1")), "{}", done.head);
+    assert!(is_there(&server, &hash));
+    assert_eq!(send(&server, "HEAD", &path, &[], b"", 0).unwrap().status, 404);
+    let again = send(&server, "POST", &path, &[("upload-complete", "?1")], b"anything", 8).unwrap();
+    assert_eq!((again.status, again.header("upload-complete")), (200, Some("?1")));
+}
+
+#[test]
+fn an_upload_that_is_no_good_is_refused_and_forgotten() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    place.init(&server, "here", "main");
+    let content = noise(1, 50_000);
+    let (hash, other) = (Hash::of(&content), Hash::of(b"other"));
+    let bytes = pack(&content, None);
+    let lacking = pack(&content, Some((&other, &Signature::of(&content))));
+    let complete = [("upload-complete", "?1")];
+    for (what, hash, bytes, status) in [
+        ("another content", other, &bytes, 422),
+        ("no document", hash, &noise(2, 1000), 422),
+        ("a base that is not here", hash, &lacking, 409),
+    ] {
+        let refused = send(&server, "POST", &upload(&hash), &complete, bytes, bytes.len()).unwrap();
+        assert_eq!(refused.status, status, "{what}: {}", String::from_utf8_lossy(&refused.body));
+        assert_eq!(send(&server, "HEAD", &upload(&hash), &[], b"", 0).unwrap().status, 404, "{what}");
+        assert!(!is_there(&server, &hash), "{what}");
+    }
+    for (headers, path) in [(&[][..], upload(&hash)), (&complete, format!("/uploads/{hash}/..%2f..%2fx"))] {
+        assert_eq!(send(&server, "POST", &path, headers, b"", 0).unwrap().status, 400, "{path}");
+    }
+    let begun = send(&server, "POST", &upload(&hash), &[("upload-complete", "?0")], &bytes, bytes.len()).unwrap();
+    assert_eq!(begun.status, 201);
+    assert_eq!(send(&server, "DELETE", &upload(&hash), &[], b"", 0).unwrap().status, 204);
+    assert_eq!(send(&server, "HEAD", &upload(&hash), &[], b"", 0).unwrap().status, 404);
+}
+
+/// What another workspace holds is no base: a document must not tell whether it is there, nor bring its bytes out.
+#[test]
+fn a_document_copies_only_from_its_own_workspace() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    place.init(&server, "here", "main");
+    place.init(&server, "elsewhere", "other");
+    let secret = noise(1, 60_000);
+    server.upload("other", &secret);
+    let (hash, signature) = (Hash::of(&secret), Signature::of(&secret));
+    let absent = Hash::of(b"what nobody has");
+    let mut answers = Vec::new();
+    for base in [hash, absent] {
+        let bytes = pack(&secret, Some((&base, &signature)));
+        let refused = send(&server, "POST", &upload(&hash), &[("upload-complete", "?1")], &bytes, bytes.len()).unwrap();
+        assert_eq!(refused.status, 409);
+        answers.push(String::from_utf8(refused.body).unwrap().replace(&base.to_string(), "BASE"));
+        let document = delta::make(secret.as_slice(), 60_000, Some((&base, &signature)), Vec::new()).unwrap();
+        let body = codec::encode(&(hash, minicbor::bytes::ByteVec::from(document)));
+        let refused = send(&server, "POST", "/documents", &[], &body, body.len()).unwrap();
+        assert_eq!((refused.status, refused.body), (200, codec::encode(&[hash].as_slice())));
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert!(!is_there(&server, &hash));
+    let mine = server.upload("main", b"my own");
+    let given = send(&server, "GET", &format!("/blobs/{mine}/document?base={hash}"), &[], b"", 0).unwrap();
+    assert!(given.header("etag").unwrap().ends_with("-none\""), "{}", given.head);
+}
+
+#[test]
+fn a_document_is_given_from_any_byte_on_and_only_under_its_tag() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    place.init(&server, "here", "main");
+    let old = noise(1, 200_000);
+    let new = [b"new".as_slice(), &old[..150_000], &noise(2, 5_000)].concat();
+    let (base, hash) = (server.upload("main", &old), server.upload("main", &new));
+    let body = |response: &Response| {
+        // Chunks of the transfer encoding (RFC 9112 §7.1).
+        let (mut rest, mut all) = (response.body.as_slice(), Vec::new());
+        loop {
+            let end = rest.windows(2).position(|two| two == b"\r\n").unwrap();
+            let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
+            if length == 0 {
+                return all;
+            }
+            all.extend_from_slice(&rest[end + 2..end + 2 + length]);
+            rest = &rest[end + 4 + length..];
+        }
+    };
+    let path = format!("/blobs/{hash}/document?base={base}");
+    let whole = send(&server, "GET", &path, &[], b"", 0).unwrap();
+    let tag = whole.header("etag").unwrap().to_owned();
+    let bytes = body(&whole);
+    assert!(bytes.len() < 8_000, "{}", bytes.len());
+    let rest = send(&server, "GET", &format!("{path}&from=1234"), &[("if-match", &tag)], b"", 0).unwrap();
+    assert!(body(&rest) == bytes[1234..]);
+    let end = send(&server, "GET", &format!("{path}&from={}", bytes.len()), &[("if-match", &tag)], b"", 0).unwrap();
+    assert!(body(&end).is_empty() && end.status == 200);
+    let other = send(&server, "GET", &path, &[("if-match", "\"another\"")], b"", 0).unwrap();
+    assert_eq!(other.status, 412);
+}
