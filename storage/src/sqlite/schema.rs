@@ -4,7 +4,7 @@ use super::Result;
 use crate::StorageError;
 use rusqlite::Connection;
 
-const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE];
+const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, REBASED];
 
 const INITIAL: &str = "
 CREATE TABLE principal (
@@ -68,6 +68,13 @@ CREATE TABLE pin (
 
 /// role: of whoever registered the module; of older ones it is not known, so that they get no more than writers' ones.
 const MODULE_ROLE: &str = "ALTER TABLE module ADD COLUMN role INTEGER NOT NULL DEFAULT 1;";
+
+/// rebased: the record of the run on other inputs. resolved: when the author had decided what the entry left to decide;
+/// from then on its pins keep nothing from being collected.
+const REBASED: &str = "
+ALTER TABLE entry ADD COLUMN rebased BLOB;
+ALTER TABLE entry ADD COLUMN resolved INTEGER;
+";
 
 /// Brings the database to the newest layout, each step in a transaction of its own.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {

@@ -53,9 +53,16 @@ CREATE TABLE intent (id INTEGER PRIMARY KEY, entry INTEGER, folder TEXT NOT NULL
 CREATE TABLE deferred (path TEXT PRIMARY KEY, node BLOB, reason TEXT NOT NULL) WITHOUT ROWID;
 ";
 
+/// What entries left to decide. copy: where an entry's own bytes are beside the path; NULL: the server keeps them. pinned:
+/// entries for which the server keeps something until it is told that nothing is left to decide.
+const UNDECIDED: &str = "
+CREATE TABLE undecided (entry INTEGER NOT NULL, path TEXT NOT NULL, copy TEXT, PRIMARY KEY (entry, path)) WITHOUT ROWID;
+CREATE TABLE pinned (entry INTEGER PRIMARY KEY);
+";
+
 /// Brings the schema up to date.
 pub(super) fn migrate(db: &Connection) -> Result<(), ClientError> {
-    let steps = [VERSION_1];
+    let steps = [VERSION_1, UNDECIDED];
     let newest = steps.len() as u32;
     // Immediate: of two processes that open a new working copy, one migrates and the other finds it done.
     db.execute_batch("BEGIN IMMEDIATE")?;

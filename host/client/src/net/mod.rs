@@ -6,7 +6,8 @@ mod credentials;
 mod transport;
 mod url;
 
-pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo, WorkspaceInfo};
+pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo};
+pub use api::{VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::token_for;
 pub use transport::{Counter, Transport};

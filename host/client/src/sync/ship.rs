@@ -47,12 +47,14 @@ impl Sync<'_> {
     /// Ships until no entry is ready any more.
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
         let mut progress = Progress::default();
+        self.settle_rebased(&mut report.pulled).await?;
         loop {
             let batch = self.next_batch(&progress)?;
             if batch.is_empty() {
                 return Ok(());
             }
             self.ship_batch(batch, &mut progress, report).await?;
+            self.settle_rebased(&mut report.pulled).await?;
             self.mend(&mut progress, report)?;
         }
     }
