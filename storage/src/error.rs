@@ -48,6 +48,14 @@ pub enum StorageError {
         /// What names look like.
         detail: &'static str,
     },
+    /// There is no such setting, or it does not take this value.
+    #[error("'{name}' cannot be set so: {detail}")]
+    Setting {
+        /// The name that was given.
+        name: String,
+        /// Which names or values there are.
+        detail: String,
+    },
     /// The bytes of an upload have another hash than announced. They were removed.
     #[error("the bytes have hash {found}, not {expected}; send them again")]
     WrongHash {

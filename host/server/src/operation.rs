@@ -13,7 +13,7 @@ use crate::workers::Place;
 use opship_record::answer::{Answer, Difference, Need, Reason, Status, Verdict};
 use opship_record::plan::{PROFILE, Stdin};
 use opship_record::record::{Lists, Record};
-use opship_storage::Ending;
+use opship_storage::{Ending, Rebase as Allowed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -182,6 +182,10 @@ fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched
     let (rebases, conflict) = match standing(context, &sent.lists)? {
         Standing::Holds => (None, None),
         Standing::OutputsChanged(detail) => (None, Some((Reason::OutputsChanged, detail))),
+        Standing::InputsChanged(changed) if context.state.store.settings(&context.scope)?.rebase == Allowed::Forbid => {
+            let detail = format!("{changed}, and this workspace does not let it be run again on that; run it anew");
+            (None, Some((Reason::Policy, detail)))
+        }
         Standing::InputsChanged(changed) => match on_new_inputs(&sent.lists, not, left, &changed) {
             Ok(ran) => (Some((ran, changed)), None),
             Err(conflict) => (None, Some(conflict)),

@@ -109,6 +109,18 @@ async fn what_would_cost_another_a_change_or_ends_otherwise_is_a_conflict() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workspace_may_forbid_it() {
+    let stale = Stale::new(&copy(), &[]).await;
+    let forbid = br#"{"settings":{"rebase":"forbid"}}"#.to_vec();
+    let set = stale.server.request(http::Method::PATCH, WS, &[("content-type", "application/json")], forbid).await;
+    assert!(set.status.is_success(), "{set:?}");
+    let answer = stale.ship(&[]).await;
+    assert_eq!((answer.verdict, answer.reason), (Some(Verdict::Conflicted), Some(Reason::Policy)), "{answer:?}");
+    assert!(answer.detail.unwrap().contains("'in'"));
+    assert_eq!((stale.server.head().await, stale.server.file("out").await), (2, None));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conflict_is_final_only_when_the_recorded_outputs_are_here() {
     let stale = Stale::new(&module("w", &[Do::Read("in"), Do::Write("out", b"mine")]), &[("out", b"theirs")]).await;
     let mut lists = stale.lists.clone();

@@ -8,6 +8,7 @@ pub(crate) mod entries;
 pub(crate) mod modules;
 pub(crate) mod nodes;
 mod schema;
+pub(crate) mod settings;
 pub(crate) mod versions;
 mod writer;
 

@@ -4,7 +4,7 @@ use super::Result;
 use crate::StorageError;
 use rusqlite::Connection;
 
-const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, REBASED];
+const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SETTINGS, REBASED];
 
 const INITIAL: &str = "
 CREATE TABLE principal (
@@ -68,6 +68,14 @@ CREATE TABLE pin (
 
 /// role: of whoever registered the module; of older ones it is not known, so that they get no more than writers' ones.
 const MODULE_ROLE: &str = "ALTER TABLE module ADD COLUMN role INTEGER NOT NULL DEFAULT 1;";
+
+/// Settings of workspaces that differ from their default.
+const SETTINGS: &str = "
+CREATE TABLE setting (
+    workspace INTEGER NOT NULL REFERENCES workspace, name TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (workspace, name)
+) STRICT, WITHOUT ROWID;
+";
 
 /// rebased: the record of the run on other inputs. resolved: when the author had decided what the entry left to decide;
 /// from then on its pins keep nothing from being collected.

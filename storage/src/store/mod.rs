@@ -4,6 +4,7 @@ mod access;
 mod blobs;
 mod entries;
 mod modules;
+mod settings;
 mod versions;
 
 pub use versions::OnDifference;
