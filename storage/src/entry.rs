@@ -3,7 +3,7 @@
 use opship_record::answer::{Answer, Difference, Reason, Status, Verdict};
 use opship_record::entry::{Body, BodyKind, ClientId, Envelope};
 use opship_record::observation::Observation;
-use opship_record::record::Lists;
+use opship_record::record::{Lists, Record};
 use opship_record::version::Version;
 use opship_record::{Hash, TreePath};
 
@@ -24,6 +24,8 @@ pub struct Ending {
     pub received_bytes: u64,
     /// Bytes that its answers took.
     pub sent_bytes: u64,
+    /// Of an entry that ended `rebased`: the record of the run on the other inputs.
+    pub record: Option<Box<Record>>,
 }
 
 impl Ending {
@@ -37,6 +39,7 @@ impl Ending {
             replay_micros: None,
             received_bytes: 0,
             sent_bytes: 0,
+            record: None,
         }
     }
 }
@@ -136,6 +139,10 @@ pub struct StoredEntry {
     pub principal: i64,
     /// When it ended, in milliseconds since 1970.
     pub time: u64,
+    /// Of an entry that ended `rebased`: the record of the run on the other inputs.
+    pub record: Option<Box<Record>>,
+    /// When its author said that what it left to decide is decided, in milliseconds since 1970.
+    pub resolved: Option<u64>,
 }
 
 impl StoredEntry {
@@ -148,6 +155,7 @@ impl StoredEntry {
             report: (!self.report.is_empty()).then(|| self.report.clone()),
             detail: self.detail.clone(),
             replay_micros: self.replay_micros,
+            record: self.record.clone(),
             ..Answer::new(self.sequence, Status::Ended)
         }
     }

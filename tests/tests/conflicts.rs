@@ -126,7 +126,7 @@ fn an_output_that_another_made_first_is_a_clash_of_outputs() {
 /// An operation that conflicts, and what stands behind it.
 fn parked() -> Two {
     let two = two(&[("input", "b\na\n")]);
-    fs::write(two.here.join("input"), "other\n").unwrap();
+    fs::write(two.here.join("output"), "other\n").unwrap();
     two.place.ok(&two.here, ["sync"]);
     two.place.ok(&two.there, ["run", "sort", "--", "-o", "output", "input"]);
     two.place.ok(&two.there, ["run", "gzip", "--", "-k", "output"]);
@@ -154,7 +154,7 @@ fn a_parked_operation_is_dropped_and_its_results_stay_as_files() {
 #[test]
 fn what_a_person_writes_over_a_conflicted_output_is_not_held_back() {
     let two = two(&[("input", "b\na\n")]);
-    fs::write(two.here.join("input"), "other\n").unwrap();
+    fs::write(two.here.join("output"), "other\n").unwrap();
     two.place.ok(&two.here, ["sync"]);
     two.place.ok(&two.there, ["run", "sort", "--", "-o", "output", "input"]);
     fs::write(two.there.join("output"), "written by hand\n").unwrap();

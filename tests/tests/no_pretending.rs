@@ -38,19 +38,20 @@ fn stale_input() -> (Place, Server, PathBuf, PathBuf) {
 }
 
 #[test]
-fn a_stale_observation_ends_conflicted_and_both_results_are_kept() {
-    let (place, _server, here, there) = stale_input();
-
+fn an_operation_on_a_stale_input_is_run_again_and_its_own_result_is_kept_on_the_server() {
+    let (place, server, here, there) = stale_input();
     place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
     let report = place.json(&here, ["sync"]);
     let operation = report["entries"].as_array().unwrap().iter().find(|e| e["kind"] == "operation").unwrap().clone();
     assert_eq!(
         (operation["verdict"].as_str(), operation["reason"].as_str()),
-        (Some("conflicted"), Some("inputs-changed"))
+        (Some("rebased"), Some("inputs-changed"))
     );
-    assert_eq!(fs::read_to_string(here.join("input")).unwrap(), "other\n");
-    assert_kept_beside(&place.path("here"), "output", "a\nb\n");
-    place.ok(&here, ["sync"]);
+    for file in ["input", "output"] {
+        assert_eq!(fs::read_to_string(here.join(file)).unwrap(), "other\n");
+    }
+    let pinned = format!("/v1/workspaces/main/blobs/{}", opship_record::Hash::of(b"a\nb\n"));
+    assert_eq!(server.request("GET", &pinned, b""), (200, b"a\nb\n".to_vec()));
     place.ok(&there, ["sync"]);
     assert_same_tree(&here, &there);
 }
@@ -98,6 +99,8 @@ fn operations_that_do_not_touch_each_other_both_match() {
 #[test]
 fn an_entry_that_needs_a_conflicted_one_is_parked_and_others_go_on() {
     let (place, _server, here, there) = stale_input();
+    fs::write(there.join("output"), "theirs").unwrap();
+    place.ok(&there, ["sync"]);
     place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
     place.ok(&here, ["run", "gzip", "--", "-k", "output"]);
     fs::write(here.join("unrelated"), "u").unwrap();

@@ -42,7 +42,17 @@ pub(crate) enum Command {
     Sync(Sync),
     /// Take an entry that waits out of the log; its results stay as ordinary changes of files
     Drop(Drop),
-    /// List the entries of this working copy
+    /// Bring back what was before an entry; of one that was run again on other inputs, its own result
+    Undo(Undo),
+    /// List what conflicts left to decide: paths with other states beside them
+    Conflicts(Conflicts),
+    /// Decide conflicts: keep the copy, what is at the path, or both
+    Resolve(Resolve),
+    /// Bring back files and folders of an earlier version
+    Restore(Restore),
+    /// Show what differs between versions, or between a version and the folder
+    Diff(Diff),
+    /// List the entries of this working copy, or the versions of the workspace
     Log(Log),
     /// Show one entry: what it ran, saw and did, and how it ended
     Show(Show),
@@ -173,6 +183,81 @@ pub(crate) struct Log {
     /// At most N entries, newest first
     #[arg(short = 'n', long, value_name = "N", default_value_t = 30)]
     pub(crate) limit: usize,
+    /// List the workspace's versions instead, with who made them
+    #[arg(long)]
+    pub(crate) versions: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Undo {
+    /// The entry's number
+    pub(crate) entry: u64,
+    /// Undo although paths were changed since; what is there now is kept beside
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Conflicts {}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resolve {
+    /// The paths, or copies of them; patterns such as 'docs/**' are in quotes
+    #[arg(value_name = "PATH", required_unless_present = "all")]
+    pub(crate) paths: Vec<String>,
+    /// All conflicts
+    #[arg(long, conflicts_with = "paths")]
+    pub(crate) all: bool,
+    /// What to keep: mine is the copy, theirs is what is at the path
+    #[arg(long, value_enum)]
+    pub(crate) keep: Keep,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Keep {
+    /// The copy comes to the path
+    Mine,
+    /// The copy goes
+    Theirs,
+    /// The copy stays under another name
+    Both,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// Files and folders; '.' from the root is everything
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The version; 'opship log --versions' lists them
+    #[arg(long, value_name = "N")]
+    pub(crate) version: u64,
+    /// Put them below this folder instead, in the working copy or elsewhere
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+    /// Only say what would be done
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Diff {
+    /// Only what is at and below this path
+    pub(crate) path: Option<PathBuf>,
+    /// The first version [default: the one that the working copy stands on]
+    #[arg(long, value_name = "A")]
+    pub(crate) version: Option<u64>,
+    /// The second version [default: the folder as it is]
+    #[arg(long, value_name = "B")]
+    pub(crate) to: Option<u64>,
+    /// Only names, kinds of change and sizes
+    #[arg(long)]
+    pub(crate) brief: bool,
 }
 
 #[derive(Debug, Args)]

@@ -78,6 +78,24 @@ impl WorkingCopy {
 
 /// Moves what is at `slot` beside `path`, under a name that nothing has, and gives that path.
 pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Result<TreePath, ClientError> {
+    let failed = || format!("making a conflict copy of '{path}'");
+    loop {
+        let to = free_beside(shared, path)?;
+        match shared.root.rename(slot, to.as_str()) {
+            Ok(()) => {
+                let folder = to.parent().unwrap_or_default();
+                shared.root.sync_directory(folder.as_str()).map_err(ClientError::io(failed()))?;
+                tracing::debug!(%path, copy = %to, "both are kept");
+                return Ok(to);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(ClientError::io(failed())(error)),
+        }
+    }
+}
+
+/// A path beside this one that nothing has, whose name says that it is a conflict copy, when, and whose.
+pub(crate) fn free_beside(shared: &Shared, path: &TreePath) -> Result<TreePath, ClientError> {
     let client = Identity::client(&shared.db.read())?.to_string();
     let failed = || format!("making a conflict copy of '{path}'");
     let mut folder = path.parent().unwrap_or_default();
@@ -89,7 +107,7 @@ pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Resul
     let short: String = client.chars().take(8).collect();
     for count in 1..10_000u32 {
         let label = if count == 1 { String::new() } else { format!(" {count}") };
-        let name = conflict_name(path.name().unwrap_or_default(), &format!(" (conflict {today} {short}{label})"));
+        let name = conflict_name(path.name().unwrap_or_default(), &format!("{LABEL}{today} {short}{label})"));
         // A path that is as long as paths may be has no room for the label: then the copy goes nearer to the root.
         let to = loop {
             match folder.join(&name) {
@@ -98,17 +116,39 @@ pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Resul
                 Err(error) => return Err(opship_record::Error::from(error).into()),
             }
         };
-        match shared.root.rename(slot, to.as_str()) {
-            Ok(()) => {
-                shared.root.sync_directory(folder.as_str()).map_err(ClientError::io(failed()))?;
-                tracing::debug!(%path, copy = %to, "both are kept");
-                return Ok(to);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(ClientError::io(failed())(error)),
+        if shared.root.stat(to.as_str()).map_err(ClientError::io(failed()))?.is_none() {
+            return Ok(to);
         }
     }
     Err(ClientError::Refused(format!("'{path}' has too many conflict copies; remove some and try again")))
+}
+
+/// How the label of a conflict copy begins.
+pub(crate) const LABEL: &str = " (conflict ";
+
+/// What the name of a conflict copy tells.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Named<'a> {
+    /// The name of the file that it is a copy of, unless that was cut.
+    pub original: String,
+    /// The day, `YYYY-MM-DD`.
+    pub day: &'a str,
+    /// Whose it is, and which one of that day.
+    pub who: &'a str,
+}
+
+/// Reads the name of a conflict copy; `None` for any other name.
+pub(crate) fn parse_name(name: &str) -> Option<Named<'_>> {
+    let (stem, rest) = name.rsplit_once(LABEL)?;
+    let (label, extension) = rest.split_once(')')?;
+    let (day, who) = label.split_once(' ')?;
+    let is_day = day.len() == 10
+        && day.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    let plausible = is_day && !who.is_empty() && (extension.is_empty() || extension.starts_with('.'));
+    plausible.then(|| Named { original: format!("{stem}{extension}"), day, who })
 }
 
 fn is_directory(found: crate::fs::Found) -> bool {
@@ -130,7 +170,7 @@ fn conflict_name(name: &str, label: &str) -> String {
 
 /// The UTC date of a time in seconds since 1970 (H. Hinnant, "chrono-compatible low-level date algorithms", days to
 /// civil).
-fn date(seconds: u64) -> String {
+pub fn date(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -151,6 +191,18 @@ mod tests {
         assert_eq!(date(0), "1970-01-01");
         assert_eq!(date(951_782_400), "2000-02-29");
         assert_eq!(date(1_798_761_599), "2026-12-31");
+    }
+
+    #[test]
+    fn what_a_name_tells_is_read_again() {
+        for name in ["a.txt", "a", ".profile", "a.tar.gz", "x (conflict 2026-01-02 me).c"] {
+            let copy = conflict_name(name, &format!("{LABEL}2026-11-30 0123abcd 2)"));
+            let expected = Named { original: name.to_owned(), day: "2026-11-30", who: "0123abcd 2" };
+            assert_eq!(parse_name(&copy), Some(expected), "{copy}");
+        }
+        for other in ["a.txt", "a (conflict).txt", "a (conflict today me).txt", "a (conflict 2026-11-30 me", ""] {
+            assert_eq!(parse_name(other), None, "{other}");
+        }
     }
 
     #[test]

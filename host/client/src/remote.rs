@@ -3,7 +3,7 @@
 use crate::db::index::{self, Row};
 use crate::db::intent::{self, Intent};
 use crate::db::{remote, waits};
-use crate::exchange::{finish, hash_at};
+use crate::exchange::{Step, finish, hash_at};
 use crate::log::Deferred;
 use crate::release::release_displaced;
 use crate::source::content_of;
@@ -53,29 +53,13 @@ impl WorkingCopy {
     pub fn apply_remote(&self, changes: Vec<RemoteChange>) -> Result<Vec<Skipped>, ClientError> {
         let staging = Arc::new(Staging::new(&self.shared)?);
         let _lock = self.lock()?;
-        let mut pull =
-            Pull { copy: self, view: View::new(&self.shared), standing: BTreeMap::new(), skipped: Vec::new() };
+        let mut pull = Pull::new(self, Whose::Others);
         let mut wanted: BTreeMap<TreePath, RemoteChange> =
             changes.into_iter().map(|change| (change.path.clone(), change)).collect();
         let mut list = pull.select(&wanted)?;
         pull.drop_dependent(&mut list)?;
-        let staged = stage(&self.shared, &staging, &list, &mut |path, hash| {
-            let given = wanted.get_mut(path).and_then(|change| change.content.take());
-            let content = match given {
-                Some(content) => Some(content),
-                None => content_of(&self.shared, hash)?,
-            };
-            let missing = || ClientError::Refused(format!("the content of '{path}' was not fetched; sync again"));
-            content.map(Bytes::Content).ok_or_else(missing)
-        })?;
-        failpoint::hit("staged");
-        let planner = Planner {
-            changes: &list,
-            staged: &staged,
-            standing: &|path| Ok(pull.standing(path)),
-            new_slot: &|| staging.new_path(),
-        };
-        let intent = Intent { entry: 0, folder: staging.folder().to_owned(), steps: planner.plan()?, changes: list };
+        let steps = pull.stage_and_plan(&staging, &list, &mut wanted)?;
+        let intent = Intent { entry: 0, folder: staging.folder().to_owned(), steps, changes: list };
         let skipped = pull.skipped;
         let id = self.shared.db.write(|db| {
             for skip in skipped.iter().filter(|skip| !skip.content_missing) {
@@ -97,22 +81,64 @@ impl WorkingCopy {
     }
 }
 
-struct Pull<'a> {
+/// Whose states are brought to the folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// The server's. Own entries without a final verdict stand against them.
+    Others,
+    /// Ones that become an entry of our own, behind all that there are.
+    Own,
+}
+
+pub(crate) struct Pull<'a> {
     copy: &'a WorkingCopy,
+    whose: Whose,
     view: View,
     /// What stands at the paths that will change.
     standing: BTreeMap<TreePath, (Option<Expected>, Option<u64>)>,
-    skipped: Vec<Skipped>,
+    pub(crate) skipped: Vec<Skipped>,
 }
 
-impl Pull<'_> {
+impl<'a> Pull<'a> {
+    pub(crate) fn new(copy: &'a WorkingCopy, whose: Whose) -> Pull<'a> {
+        let view = View::new(&copy.shared);
+        Pull { copy, whose, view, standing: BTreeMap::new(), skipped: Vec::new() }
+    }
+
+    /// Makes the files of a list ready and plans the exchange.
+    pub(crate) fn stage_and_plan(
+        &self,
+        staging: &Staging,
+        list: &[Change],
+        wanted: &mut BTreeMap<TreePath, RemoteChange>,
+    ) -> Result<Vec<Step>, ClientError> {
+        let shared = &self.copy.shared;
+        let staged = stage(shared, staging, list, &mut |path, hash| {
+            let given = wanted.get_mut(path).and_then(|change| change.content.take());
+            let content = match given {
+                Some(content) => Some(content),
+                None => content_of(shared, hash)?,
+            };
+            let missing = || ClientError::Refused(format!("the content of '{path}' was not fetched; sync again"));
+            content.map(Bytes::Content).ok_or_else(missing)
+        })?;
+        failpoint::hit("staged");
+        let planner = Planner {
+            changes: list,
+            staged: &staged,
+            standing: &|path| Ok(self.standing(path)),
+            new_slot: &|| staging.new_path(),
+        };
+        planner.plan()
+    }
+
     /// The changes that can be made, sorted.
-    fn select(&mut self, wanted: &BTreeMap<TreePath, RemoteChange>) -> Result<Vec<Change>, ClientError> {
+    pub(crate) fn select(&mut self, wanted: &BTreeMap<TreePath, RemoteChange>) -> Result<Vec<Change>, ClientError> {
         let mut list = Vec::new();
         for (path, change) in wanted.iter().filter(|(path, _)| !path.is_root()) {
             let row = index::get(&self.copy.shared.db.read(), path)?;
             if row.as_ref().map(|row| &row.node) == change.node.as_ref() {
-                if let Some(row) = row {
+                if let Some(row) = row.filter(|_| self.whose == Whose::Others) {
                     index::put(&self.copy.shared.db.read(), path, &Row { synced: true, ..row })?;
                 }
                 continue;
@@ -160,7 +186,7 @@ impl Pull<'_> {
         change: &RemoteChange,
     ) -> Result<Option<(String, bool)>, ClientError> {
         let blocked = |reason: &str| Ok(Some((reason.to_owned(), false)));
-        if waits::is_written(&self.copy.shared.db.read(), path)? {
+        if self.whose == Whose::Others && waits::is_written(&self.copy.shared.db.read(), path)? {
             return blocked("it has entries without a final verdict");
         }
         match (self.view.look_with(path, row.cloned())?, row) {
@@ -220,7 +246,7 @@ impl Pull<'_> {
 
     /// Leaves out what depends on a path that was skipped: what lies below it, and directories that would have to go
     /// while something of the index stays in them.
-    fn drop_dependent(&mut self, list: &mut Vec<Change>) -> Result<(), ClientError> {
+    pub(crate) fn drop_dependent(&mut self, list: &mut Vec<Change>) -> Result<(), ClientError> {
         let skipped: BTreeSet<TreePath> = self.skipped.iter().map(|skip| skip.path.clone()).collect();
         let depends = |path: &TreePath| {
             std::iter::successors(path.parent(), TreePath::parent).any(|above| skipped.contains(&above))

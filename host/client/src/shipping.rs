@@ -45,6 +45,15 @@ impl WorkingCopy {
         Ok(rows.into_iter().filter(|(_, row)| row.synced).map(|(path, _)| path).collect())
     }
 
+    /// The paths of which the index holds a state that the server does not.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn unsynced_paths(&self) -> Result<Vec<TreePath>, ClientError> {
+        let rows = index::all_below(&self.shared.db.read(), &TreePath::root())?;
+        Ok(rows.into_iter().filter(|(_, row)| !row.synced).map(|(path, _)| path).collect())
+    }
+
     /// Remembers how fast `bytes` were sent, by which large imports are cut into entries.
     ///
     /// # Errors
@@ -133,6 +142,15 @@ impl WorkingCopy {
     /// [`ClientError::Database`].
     pub fn settle_conflict(&self, number: u64) -> Result<(), ClientError> {
         self.shared.db.write(|db| Ok(waits::forget_paths(db, number)?))
+    }
+
+    /// The outputs that an entry which ended `rebased` had recorded are pinned by it on the server: pulls may bring the
+    /// new ones, and nobody waits for it any more.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn settle_rebased(&self, number: u64) -> Result<(), ClientError> {
+        self.shared.db.write(|db| Ok(waits::settle(db, number)?))
     }
 
     /// Takes the server's states of paths into the index and leaves the folder alone: what is there is a change of them,

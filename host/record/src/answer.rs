@@ -1,5 +1,6 @@
 //! What a server answers to an entry.
 
+use crate::record::Record;
 use crate::{Error, Hash, TreePath, codec};
 use minicbor::{Decode, Decoder, Encode};
 use std::fmt;
@@ -164,7 +165,9 @@ impl Reason {
             Reason::ModuleRefused => "see the detail; ask the server's operator to raise the module limits",
             Reason::Imports => "rebuild the module for WASI preview 1 (wasm32-wasip1)",
             Reason::Diverged => "see the differences with 'opship show'; the module is not deterministic in this world",
-            Reason::InputsChanged => "run 'opship sync' and run the operation again on the new inputs",
+            Reason::InputsChanged => {
+                "look at the result on the new inputs; where there is none, run the operation again"
+            }
             Reason::OutputsChanged => "compare with the conflict copy beside the file, then keep one",
             Reason::OutcomeChanged => "run the operation again and look at its exit code",
             Reason::Limit => "ask the server's operator to raise the limit that the detail names",
@@ -353,6 +356,9 @@ pub struct Answer {
     /// Time of the replay in microseconds.
     #[n(10)]
     pub replay_micros: Option<u64>,
+    /// After `rebased`: the record of the run on the other inputs.
+    #[n(11)]
+    pub record: Option<Box<Record>>,
 }
 
 /// Reads a number of a closed list, `None` for one that a newer server has added. (Left to itself minicbor also skips the
@@ -385,6 +391,7 @@ impl Answer {
             detail: None,
             location: None,
             replay_micros: None,
+            record: None,
         }
     }
 

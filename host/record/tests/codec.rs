@@ -222,9 +222,12 @@ fn answer() -> impl Strategy<Value = Answer> {
     let lists = (option::of(vec(need, 0..4)), option::of(vec(difference(), 0..3)), any::<Option<Vec<u64>>>());
     let texts = (any::<Option<String>>(), any::<Option<String>>());
     let numbers = any::<(u64, Option<u64>, Option<u64>)>();
-    (prop::sample::select(statuses), verdict, reason, lists, texts, numbers).prop_map(
-        |(status, verdict, reason, (needs, report, waits), (detail, location), (sequence, version, replay_micros))| {
-            Answer { sequence, status, verdict, reason, version, needs, report, waits, detail, location, replay_micros }
+    let record = option::of(a_record());
+    (prop::sample::select(statuses), verdict, reason, lists, texts, numbers, record).prop_map(
+        |(status, verdict, reason, (needs, report, waits), (detail, location), numbers, record)| {
+            let ((sequence, version, replay_micros), record) = (numbers, record.map(Box::new));
+            let answer = Answer { verdict, reason, version, needs, report, waits, ..Answer::new(sequence, status) };
+            Answer { detail, location, replay_micros, record, ..answer }
         },
     )
 }

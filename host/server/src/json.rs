@@ -93,6 +93,8 @@ pub(crate) fn entry(entry: &StoredEntry) -> Value {
         "received_bytes": entry.received_bytes,
         "sent_bytes": entry.sent_bytes,
         "time": entry.time,
+        "resolved": entry.resolved,
+        "record": entry.record.as_ref().map(|record| record.id().to_string()),
         "report": entry.report.iter().map(difference).collect::<Vec<_>>(),
     })
 }

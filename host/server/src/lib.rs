@@ -23,6 +23,7 @@ mod operation;
 mod outcomes;
 mod problem;
 mod range;
+mod rebase;
 mod register;
 mod replay;
 mod report;

@@ -3,15 +3,17 @@
 use crate::lists::{Halt, Parts, Sent};
 use crate::modules;
 use crate::problem::Problem;
+use crate::rebase::{Hindrance, Rebase, hindrance};
 use crate::replay::{Attempt, NotMatched, Ran, attempt};
 use crate::report;
-use crate::ship::{Closing, Context, Origin, Standing, conflict, end, halted, standing};
+use crate::ship::{Closing, Context, End, Origin, Standing};
+use crate::ship::{conflict, end, halted, outputs_changed, standing, try_end};
 use crate::state::blocking;
 use crate::workers::Place;
 use opship_record::answer::{Answer, Difference, Need, Reason, Status, Verdict};
 use opship_record::plan::{PROFILE, Stdin};
-use opship_record::record::Record;
-use opship_storage::Ending;
+use opship_record::record::{Lists, Record};
+use opship_storage::{Ending, Rebase as Allowed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,11 +23,19 @@ const REPEATS: u32 = 3;
 /// Decides an operation and says the answer.
 pub(crate) async fn decide(context: &Arc<Context>, record: Record, parts: Parts) -> Answer {
     let (record, parts) = (Arc::new(record), Arc::new(parts));
-    match replay(context, &record, &parts).await {
-        Ok(Replay::Matched(ran)) => matched(context, &record, &parts, ran).await,
-        Ok(Replay::Not(not)) => by_value(context, record, parts, not).await,
-        Err(halt) => halted(context, halt),
+    for left in (0..=REPEATS).rev() {
+        let decided = match replay(context, &record, &parts).await {
+            Ok(Replay::Matched(ran)) => matched(context, &record, &parts, ran, left).await,
+            Ok(Replay::Not(not)) => by_value(context, &record, &parts, not, left).await,
+            Err(halt) => Some(halted(context, halt)),
+        };
+        if let Some(answer) = decided {
+            return answer;
+        }
+        // It was decided on a head that is none any more.
+        context.state.outcomes.forget(context.scope.workspace_id(), &context.envelope.body);
     }
+    halted(context, Halt::Failed("the head moved each time; send the entry again".to_owned()))
 }
 
 enum Replay {
@@ -99,15 +109,26 @@ async fn has_moved(context: &Arc<Context>, not: &NotMatched) -> Result<bool, Hal
     Ok(head.map_err(|error| Halt::Failed(Problem::from(error).detail().to_owned()))?.root != root)
 }
 
-/// Every digest agrees: commit, if all that the run saw and overwrote is still as it saw it.
-async fn matched(context: &Arc<Context>, record: &Record, parts: &Arc<Parts>, ran: Arc<Ran>) -> Answer {
+/// Every digest agrees: commit, if all that the run saw and overwrote is still as it saw it. `None`: its inputs are others
+/// by now, and there is time to run it on those.
+async fn matched(
+    context: &Arc<Context>,
+    record: &Record,
+    parts: &Arc<Parts>,
+    ran: Arc<Ran>,
+    left: u32,
+) -> Option<Answer> {
     if let Err(halt) = keep_inputs(context, record, parts).await {
-        return halted(context, halt);
+        return Some(halted(context, halt));
     }
     opship_engine::failpoint::hit("server-replayed");
     let ending = Ending { replay_micros: Some(ran.micros), ..context.ending(Verdict::Matched) };
     let (pinned, based_on) = (ran.pinned(), Some(ran.root));
-    end(context, Closing { origin: Origin::Run(ran), pinned, ending, based_on }).await
+    match try_end(context, Closing { origin: Origin::Run(ran), pinned, ending, based_on }).await {
+        End::Answered(answer) => Some(answer),
+        End::Stale(_, Reason::InputsChanged) if left > 0 => None,
+        End::Stale(closing, reason) => Some(conflict(context, *closing, reason).await),
+    }
 }
 
 /// Modules and standard input that came inline stay, so that the next operation need not bring them.
@@ -126,39 +147,60 @@ async fn keep_inputs(context: &Arc<Context>, record: &Record, parts: &Arc<Parts>
 enum ByValue {
     Ship(Closing),
     Conflict(Closing, Reason),
+    Rebase(Box<Rebase>),
     Answer(Answer),
 }
 
-async fn by_value(context: &Arc<Context>, record: Arc<Record>, parts: Arc<Parts>, not: Arc<NotMatched>) -> Answer {
-    let own = Arc::clone(context);
-    let decided = blocking(move || match weigh(&own, &record, &parts, &not) {
+/// `None`: the head has moved, and there is time to run on the one that it is now.
+async fn by_value(
+    context: &Arc<Context>,
+    record: &Arc<Record>,
+    parts: &Arc<Parts>,
+    not: Arc<NotMatched>,
+    left: u32,
+) -> Option<Answer> {
+    let (own, record, parts) = (Arc::clone(context), Arc::clone(record), Arc::clone(parts));
+    let decided = blocking(move || match weigh(&own, &record, &parts, &not, left) {
         Ok(decided) => decided,
         Err(Halt::Failed(detail)) => ByValue::Answer(halted(&own, Halt::Failed(detail))),
         Err(Halt::Needs(needs)) => ByValue::Answer(asks(&own, &parts, &not, needs, not.reason, report::summary(&not))),
     });
-    match decided.await {
+    Some(match decided.await {
         Ok(ByValue::Ship(closing)) => end(context, closing).await,
         Ok(ByValue::Conflict(closing, reason)) => conflict(context, closing, reason).await,
+        Ok(ByValue::Rebase(rebase)) => return rebase.commit(context).await,
         Ok(ByValue::Answer(answer)) => answer,
         Err(problem) => halted(context, Halt::Failed(problem.detail().to_owned())),
-    }
+    })
 }
 
-/// Weighs an entry that is not `matched`: the client's lists against the head, then against the replay.
-fn weigh(context: &Context, record: &Record, parts: &Parts, not: &NotMatched) -> Result<ByValue, Halt> {
+/// Weighs an entry that is not `matched`: the client's lists against the head, then against the replay. `left`: how often
+/// it may be decided again.
+fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched>, left: u32) -> Result<ByValue, Halt> {
     let lists = parts.lists(&context.state, &context.scope, record)?;
-    let sent = Sent::new(&context.state, &context.scope, parts, lists, not.ran.as_ref())?;
-    let conflict = match standing(context, &sent.lists)? {
-        Standing::Holds => None,
-        Standing::InputsChanged(detail) => Some((Reason::InputsChanged, detail)),
-        Standing::OutputsChanged(detail) => Some((Reason::OutputsChanged, detail)),
+    let sent = Sent::new(&context.state, &context.scope, parts, lists, not.ran.as_deref())?;
+    let (rebases, conflict) = match standing(context, &sent.lists)? {
+        Standing::Holds => (None, None),
+        Standing::OutputsChanged(detail) => (None, Some((Reason::OutputsChanged, detail))),
+        Standing::InputsChanged(changed) if context.state.store.settings(&context.scope)?.rebase == Allowed::Forbid => {
+            let detail = format!("{changed}, and this workspace does not let it be run again on that; run it anew");
+            (None, Some((Reason::Policy, detail)))
+        }
+        Standing::InputsChanged(changed) => match on_new_inputs(&sent.lists, not, left, &changed) {
+            Ok(ran) => (Some((ran, changed)), None),
+            Err(conflict) => (None, Some(conflict)),
+        },
     };
-    let (reason, detail, report) = match &conflict {
-        Some((reason, detail)) => (*reason, Some(detail.clone()), Vec::new()),
-        None => (not.reason, not.detail.clone(), report::whole(context, parts, &sent, not)),
+    let (reason, detail, report) = match (&conflict, &rebases) {
+        (Some((reason, detail)), _) => (*reason, Some(detail.clone()), Vec::new()),
+        (None, Some((_, changed))) => (Reason::InputsChanged, Some(changed.clone()), Vec::new()),
+        (None, None) => (not.reason, not.detail.clone(), report::whole(context, parts, &sent, not)),
     };
     if !sent.lacking.is_empty() {
         return Ok(ByValue::Answer(asks(context, parts, not, sent.needs(), reason, report)));
+    }
+    if let Some((ran, changed)) = rebases {
+        return Ok(ByValue::Rebase(Box::new(Rebase::new(context, record, ran, sent, &changed)?)));
     }
     let verdict = if conflict.is_some() { Verdict::Conflicted } else { Verdict::Shipped };
     let ending =
@@ -168,6 +210,22 @@ fn weigh(context: &Context, record: &Record, parts: &Parts, not: &NotMatched) ->
         Some((reason, _)) => ByValue::Conflict(closing, reason),
         None => ByValue::Ship(closing),
     })
+}
+
+/// The run on inputs that are others now, if it may stand for the recorded one; else why the entry is a conflict.
+fn on_new_inputs(recorded: &Lists, not: &NotMatched, left: u32, changed: &str) -> Result<Arc<Ran>, (Reason, String)> {
+    let Some(ran) = not.ran.as_ref().filter(|_| left > 0) else {
+        let trapped = not.broke_off && not.reason == Reason::OutcomeChanged;
+        let reason = if trapped { Reason::OutcomeChanged } else { Reason::InputsChanged };
+        return Err((reason, not.detail.as_ref().map_or(changed.to_owned(), |why| format!("{changed} ({why})"))));
+    };
+    match hindrance(recorded, &ran.outcome.lists) {
+        None => Ok(Arc::clone(ran)),
+        Some(Hindrance::Outcome) => {
+            Err((Reason::OutcomeChanged, format!("{changed}: on the new inputs it ends with another exit code")))
+        }
+        Some(Hindrance::Blind(path)) => Err((Reason::OutputsChanged, outputs_changed(&path))),
+    }
 }
 
 /// Asks for what is lacking; what came inline stays, so that it need not come again.

@@ -37,7 +37,7 @@ pub(crate) struct NotMatched {
     /// Text for people, where the reason does not say it all.
     pub(crate) detail: Option<String>,
     /// The replay, if it came to its end.
-    pub(crate) ran: Option<Ran>,
+    pub(crate) ran: Option<Arc<Ran>>,
     /// Did a replay begin and not come to its end?
     pub(crate) broke_off: bool,
 }
@@ -108,6 +108,11 @@ impl Ran {
             produced(&self.outcome).filter_map(|p| Some((p.hash, small(p)?))).collect();
         small.into_values().cloned().collect()
     }
+}
+
+/// Does a content travel in the transaction?
+pub(crate) fn is_small(produced: &Produced) -> bool {
+    small(produced).is_some()
 }
 
 fn small(produced: &Produced) -> Option<&Vec<u8>> {
@@ -248,7 +253,12 @@ fn run(
     let agreement = compare(record, &finished.outcome.lists);
     let ran = Ran { root, outcome: finished.outcome, agreement, micros: finished.micros };
     if !agreement.is_match() {
-        return Attempt::Not(NotMatched { reason: agreement.reason(), detail: None, ran: Some(ran), broke_off: false });
+        return Attempt::Not(NotMatched {
+            reason: agreement.reason(),
+            detail: None,
+            ran: Some(Arc::new(ran)),
+            broke_off: false,
+        });
     }
     match keep(context, &ran.outcome, started, place) {
         Ok(None) => Attempt::Matched(Arc::new(ran)),
@@ -267,7 +277,7 @@ fn keep(
 ) -> Result<Option<Attempt>, StorageError> {
     let state = &context.state;
     let mut seen = BTreeSet::new();
-    for made in produced(outcome).filter(|p| small(p).is_none() && seen.insert(p.hash)) {
+    for made in produced(outcome).filter(|p| !is_small(p) && seen.insert(p.hash)) {
         if state.cancel.load(Ordering::Relaxed) {
             return Ok(Some(Attempt::Halt(Halt::Failed("the server is stopping; send the entry again".to_owned()))));
         }

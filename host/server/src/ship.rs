@@ -12,6 +12,7 @@ use opship_record::entry::{Body, Entry, Envelope};
 use opship_record::record::Lists;
 use opship_storage::check::Unmet;
 use opship_storage::{Commit, Committed, Ending, Finish, Scope, StorageError, StoredEntry};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -20,7 +21,7 @@ pub(crate) struct Context {
     pub(crate) state: Arc<State>,
     pub(crate) scope: Arc<Scope>,
     pub(crate) envelope: Envelope,
-    body: Body,
+    pub(crate) body: Body,
     /// Bytes that it took in the request.
     received: u64,
 }
@@ -186,6 +187,21 @@ impl Context {
     pub(crate) fn ending(&self, verdict: Verdict) -> Ending {
         Ending { received_bytes: self.received, ..Ending::new(verdict) }
     }
+
+    /// Bytes that the answer will take, but for the version's number, which is not known yet.
+    pub(crate) fn answer_bytes(&self, ending: &Ending) -> u64 {
+        let answer = Answer {
+            verdict: Some(ending.verdict),
+            reason: ending.reason,
+            version: Some(0),
+            report: (!ending.report.is_empty()).then(|| ending.report.clone()),
+            detail: ending.detail.clone(),
+            replay_micros: ending.replay_micros,
+            record: ending.record.clone(),
+            ..Answer::new(self.envelope.sequence, Status::Ended)
+        };
+        answer.encode().len() as u64
+    }
 }
 
 /// How a list of changes stands to the head.
@@ -212,10 +228,10 @@ pub(crate) fn standing(context: &Context, lists: &Lists) -> Result<Standing, Hal
 }
 
 fn inputs_changed(path: &opship_record::TreePath) -> String {
-    format!("'{path}' was changed by another before this arrived; sync and run it again on the new inputs")
+    format!("'{path}' was changed by another before this arrived")
 }
 
-fn outputs_changed(path: &impl std::fmt::Display) -> String {
+pub(crate) fn outputs_changed(path: &impl std::fmt::Display) -> String {
     format!("'{path}' was changed by another, and that change would be overwritten; both are kept: choose one")
 }
 
@@ -249,9 +265,30 @@ pub(crate) struct Closing {
     pub(crate) based_on: Option<Hash>,
 }
 
+/// The pins of what a run made and of what was recorded, each once.
+pub(crate) fn merge_pins(made: Vec<Hash>, recorded: &[Hash]) -> Vec<Hash> {
+    let all: BTreeSet<Hash> = made.into_iter().chain(recorded.iter().copied()).collect();
+    all.into_iter().collect()
+}
+
+/// What ending an entry gave.
+pub(crate) enum End {
+    Answered(Answer),
+    /// The head has moved so that the entry no longer fits, for this reason; nothing was changed.
+    Stale(Box<Closing>, Reason),
+}
+
 /// Ends an entry with a version, or as a conflict if the head has moved so that it no longer fits.
-pub(crate) async fn end(context: &Arc<Context>, mut closing: Closing) -> Answer {
-    closing.ending.sent_bytes = answer_bytes(context, &closing.ending);
+pub(crate) async fn end(context: &Arc<Context>, closing: Closing) -> Answer {
+    match try_end(context, closing).await {
+        End::Answered(answer) => answer,
+        End::Stale(closing, reason) => conflict(context, *closing, reason).await,
+    }
+}
+
+/// Ends an entry with a version.
+pub(crate) async fn try_end(context: &Arc<Context>, mut closing: Closing) -> End {
+    closing.ending.sent_bytes = context.answer_bytes(&closing.ending);
     let commit = Commit {
         envelope: context.envelope.clone(),
         body: context.body.clone(),
@@ -267,26 +304,31 @@ pub(crate) async fn end(context: &Arc<Context>, mut closing: Closing) -> Answer 
         }
         Ok(Committed::Stale { before: Some(path), .. }) => (Reason::OutputsChanged, outputs_changed(&path)),
         Err(StorageError::Unfit { path, .. }) => (Reason::OutputsChanged, outputs_changed(&path)),
-        other => return ended(context, other),
+        other => return End::Answered(ended(context, other)),
     };
     closing.ending.detail = Some(detail);
-    conflict(context, closing, reason).await
+    End::Stale(Box::new(closing), reason)
 }
 
 /// Ends an entry as `conflicted`: the head keeps the other's state, what this one made stays with the entry.
 pub(crate) async fn conflict(context: &Arc<Context>, closing: Closing, reason: Reason) -> Answer {
     let lists = closing.origin.lists();
     let small_blobs = closing.origin.small_blobs();
-    let mut ending =
-        Ending { verdict: Verdict::Conflicted, reason: Some(reason), report: Vec::new(), ..closing.ending };
-    ending.sent_bytes = answer_bytes(context, &ending);
+    let mut ending = Ending {
+        verdict: Verdict::Conflicted,
+        reason: Some(reason),
+        report: Vec::new(),
+        record: None,
+        ..closing.ending
+    };
+    ending.sent_bytes = context.answer_bytes(&ending);
     let (envelope, body) = (context.envelope.clone(), context.body.clone());
     let finish = Finish { envelope, body, lists, small_blobs, pinned: closing.pinned, ending };
     let finished = context.state.store.finish_async(&context.scope, finish).await;
     ended(context, finished)
 }
 
-fn ended(context: &Context, result: Result<Committed, StorageError>) -> Answer {
+pub(crate) fn ended(context: &Context, result: Result<Committed, StorageError>) -> Answer {
     match result {
         Ok(Committed::Done { entry, .. } | Committed::Duplicate(entry)) => entry.answer(),
         Ok(Committed::Forked) => forked(context.envelope.sequence),
@@ -295,20 +337,6 @@ fn ended(context: &Context, result: Result<Committed, StorageError>) -> Answer {
         }
         Err(error) => halted(context, error.into()),
     }
-}
-
-/// Bytes that the answer will take, but for the version's number, which is not known yet.
-fn answer_bytes(context: &Context, ending: &Ending) -> u64 {
-    let answer = Answer {
-        verdict: Some(ending.verdict),
-        reason: ending.reason,
-        version: Some(0),
-        report: (!ending.report.is_empty()).then(|| ending.report.clone()),
-        detail: ending.detail.clone(),
-        replay_micros: ending.replay_micros,
-        ..Answer::new(context.envelope.sequence, Status::Ended)
-    };
-    answer.encode().len() as u64
 }
 
 /// A problem of a whole request, as its last answer.

@@ -114,45 +114,6 @@ async fn operations_that_do_not_touch_each_other_both_match() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stale_observation_is_a_conflict_and_the_head_keeps_the_others_state() {
-    let (server, record, outcome) = server_with_record(&copy()).await;
-    let other = value(client(2), 1, vec![replaced("in", b"input", b"other")], [&b"other"[..]]);
-    assert_eq!(server.ship_one(&other).await.verdict, Some(Verdict::Shipped));
-    let answer = server.ship_one(&operation(client(1), 1, &record, Vec::new())).await;
-    assert_eq!((answer.status, answer.needs), (Status::Needs, Some(vec![Need::Lists])));
-    let answer = server.ship_one(&operation(client(1), 1, &record, list_parts(&outcome.lists))).await;
-    assert_eq!((answer.verdict, answer.reason), (Some(Verdict::Conflicted), Some(Reason::InputsChanged)));
-    assert!(answer.detail.unwrap().contains("'in'"));
-    assert_eq!(server.file("out").await, None);
-    assert_eq!(server.head().await, 2);
-    // What waits for it is parked.
-    let waits = Entry::new(client(1), 2, &[1], Body::Operation(record), Vec::new());
-    let answer = server.ship_one(&waits).await;
-    assert_eq!((answer.status, answer.waits), (Status::Parked, Some(vec![1])));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_conflict_is_final_only_when_the_recorded_outputs_are_here() {
-    let write = module("w", &[Do::Read("in"), Do::Write("out", b"mine")]);
-    let (server, record, outcome) = server_with_record(&write).await;
-    let other = value(client(2), 1, vec![replaced("in", b"input", b"other")], [&b"other"[..]]);
-    server.ship_one(&other).await;
-    // As if the client's own program had written other bytes than the module does: no replay gives them.
-    let mut lists = outcome.lists;
-    lists.changes[0].after = After::File { length: 3, hash: Hash::of(b"own"), mode: None, mtime: 5 };
-    let record = Record::new(record.plan, &lists);
-    let parts = list_parts(&lists);
-    let answer = server.ship_one(&operation(client(1), 1, &record, parts.clone())).await;
-    assert_eq!(answer.status, Status::Needs);
-    assert!(needs_blob(&answer, b"own"), "{answer:?}");
-    let with_blob = [parts, vec![Part::inline(PartKind::Blob, b"own".to_vec())]].concat();
-    let answer = server.ship_one(&operation(client(1), 1, &record, with_blob)).await;
-    assert_eq!(answer.verdict, Some(Verdict::Conflicted));
-    let kept = server.get(&format!("{WS}/blobs/{}", Hash::of(b"own"))).await;
-    assert_eq!(kept.body, b"own");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blind_overwrite_of_anothers_change_is_a_conflict() {
     let write = module("w", &[Do::Write("out", b"mine")]);
     let (server, record, outcome) = server_with_record(&write).await;

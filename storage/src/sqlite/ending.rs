@@ -165,8 +165,8 @@ fn insert_entry(
     let time = now();
     let mut insert = connection.prepare_cached(
         "INSERT INTO entry (workspace, client, sequence, body_id, kind, body, lists, verdict, reason, version,
-         made_version, report, detail, replay_micros, received, sent, principal, time)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+         made_version, report, detail, replay_micros, received, sent, principal, time, rebased)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
     )?;
     let id = insert.insert(params![
         entry.workspace,
@@ -186,7 +186,8 @@ fn insert_entry(
         signed(ending.received_bytes),
         signed(ending.sent_bytes),
         entry.principal,
-        signed(time)
+        signed(time),
+        ending.record.as_ref().map(|record| record.encode())
     ])?;
     Ok(StoredEntry {
         id,
@@ -205,5 +206,7 @@ fn insert_entry(
         sent_bytes: ending.sent_bytes,
         principal: entry.principal,
         time,
+        record: ending.record.clone(),
+        resolved: None,
     })
 }

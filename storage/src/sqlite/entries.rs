@@ -1,16 +1,17 @@
 //! Entries that ended, read.
 
-use super::{Result, hash_at, limited, signed, unsigned_at};
+use super::{Result, hash_at, limited, now, signed, unsigned_at};
 use crate::StorageError;
 use crate::entry::{EntryDetail, EntryFilter, Event, StoredEntry};
 use crate::pack;
 use opship_record::answer::{Reason, Verdict};
 use opship_record::codec;
 use opship_record::entry::{Body, BodyKind, ClientId};
+use opship_record::record::Record;
 use rusqlite::{Connection, Row, params};
 
 const COLUMNS: &str = "id, client, sequence, body_id, kind, verdict, reason, version, made_version, report, detail, \
-                       replay_micros, received, sent, principal, time";
+                       replay_micros, received, sent, principal, time, rebased, resolved";
 
 /// The entry with this key.
 pub(crate) fn by_key(
@@ -32,8 +33,8 @@ pub(crate) fn by_id(connection: &Connection, workspace: i64, id: i64) -> Result<
     let mut rows = find.query([workspace, id])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let entry = entry_at(row)?;
-    let body = Body::decode(entry.kind, &row.get::<_, Vec<u8>>(16)?).map_err(StorageError::damaged)?;
-    let lists = pack::unpack_lists(&row.get::<_, Vec<u8>>(17)?)?;
+    let body = Body::decode(entry.kind, &row.get::<_, Vec<u8>>(18)?).map_err(StorageError::damaged)?;
+    let lists = pack::unpack_lists(&row.get::<_, Vec<u8>>(19)?)?;
     let mut pins = connection.prepare_cached("SELECT hash FROM pin WHERE entry = ?1 ORDER BY hash")?;
     let pinned = pins.query_map([id], |row| hash_at(row, 0))?.collect::<rusqlite::Result<_>>()?;
     Ok(Some(EntryDetail { entry, body, lists, pinned }))
@@ -81,6 +82,17 @@ pub(crate) fn events(connection: &Connection, workspace: i64, after: i64, limit:
     Ok(found)
 }
 
+/// Notes that entries of a client are resolved; one that is not here, or is resolved already, is left as it is.
+pub(crate) fn resolve(connection: &Connection, workspace: i64, client: &ClientId, sequences: &[u64]) -> Result<()> {
+    let mut resolve = connection.prepare_cached(
+        "UPDATE entry SET resolved = ?4 WHERE workspace = ?1 AND client = ?2 AND sequence = ?3 AND resolved IS NULL",
+    )?;
+    for sequence in sequences {
+        resolve.execute(params![workspace, client.as_bytes(), signed(*sequence), signed(now())])?;
+    }
+    Ok(())
+}
+
 /// Id of the entry that ended last on the whole server.
 pub(crate) fn last_id(connection: &Connection) -> Result<i64> {
     Ok(connection.query_row("SELECT coalesce(max(id), 0) FROM entry", [], |row| row.get(0))?)
@@ -90,6 +102,7 @@ fn entry_at(row: &Row<'_>) -> Result<StoredEntry> {
     let reason_name: Option<String> = row.get(6)?;
     let report: Option<Vec<u8>> = row.get(9)?;
     let replay_micros: Option<i64> = row.get(11)?;
+    let (rebased, resolved): (Option<Vec<u8>>, Option<i64>) = (row.get(16)?, row.get(17)?);
     Ok(StoredEntry {
         id: row.get(0)?,
         client: ClientId::from_bytes(row.get(1)?),
@@ -110,6 +123,8 @@ fn entry_at(row: &Row<'_>) -> Result<StoredEntry> {
         sent_bytes: unsigned_at(row, 13)?,
         principal: row.get(14)?,
         time: unsigned_at(row, 15)?,
+        record: rebased.as_deref().map(Record::decode).transpose().map_err(StorageError::damaged)?.map(Box::new),
+        resolved: resolved.and_then(|time| u64::try_from(time).ok()),
     })
 }
 

@@ -4,7 +4,7 @@ use super::Result;
 use crate::StorageError;
 use rusqlite::Connection;
 
-const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SETTINGS, SHARING, CHUNKS];
+const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SETTINGS, SHARING, CHUNKS, REBASED];
 
 const INITIAL: &str = "
 CREATE TABLE principal (
@@ -109,6 +109,13 @@ CREATE INDEX workspace_blob_by_hash ON workspace_blob (hash);
 CREATE INDEX workspace_node_by_hash ON workspace_node (hash);
 CREATE INDEX pin_by_hash ON pin (hash);
 CREATE INDEX module_by_hash ON module (hash);
+";
+
+/// rebased: the record of the run on other inputs. resolved: when the author had decided what the entry left to decide;
+/// from then on its pins keep nothing from being collected.
+const REBASED: &str = "
+ALTER TABLE entry ADD COLUMN rebased BLOB;
+ALTER TABLE entry ADD COLUMN resolved INTEGER;
 ";
 
 /// Brings the database to the newest layout, each step in a transaction of its own.

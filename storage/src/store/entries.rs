@@ -40,6 +40,17 @@ impl Store {
         self.0.database.read(|connection| entries::events(connection, scope.workspace, after, limit))
     }
 
+    /// Notes that what these entries of a client left to decide is decided: what they pin may be collected from now on.
+    /// Numbers that are not here are ignored. Blocks until it is durable.
+    ///
+    /// # Errors
+    /// [`StorageError::Forbidden`], [`StorageError`] if the database fails.
+    pub fn resolve_entries(&self, scope: &Scope, client: &ClientId, sequences: Vec<u64>) -> Result<()> {
+        scope.needs(Role::Write)?;
+        let (workspace, client) = (scope.workspace, *client);
+        self.0.database.write(move |connection| entries::resolve(connection, workspace, &client, &sequences))
+    }
+
     /// Ends an entry with a new version: checks its lists against the head of the moment (unless that is still the tree
     /// it is based on), applies its changes, and writes version, nodes, small blobs, entry and pins in one
     /// transaction. An entry without changes makes no version. Blocks until it is durable.

@@ -2,7 +2,7 @@
 
 use crate::output::{bytes, name, printable};
 use opship_client::{ClientError, LogEntry, WorkingCopy};
-use opship_record::answer::{Answer, Difference, Reason};
+use opship_record::answer::{Answer, Difference, Reason, Verdict};
 use opship_record::entry::BodyKind;
 use serde_json::{Value, json};
 use std::fmt;
@@ -52,6 +52,20 @@ pub(super) fn standing(entry: &LogEntry) -> &'static str {
         None if entry.is_parked() => "parked",
         None => entry.state.name(),
     }
+}
+
+/// What an entry left to decide, and how.
+pub(super) fn undecided(entry: &LogEntry) -> String {
+    let (number, command) = (entry.number, &entry.command);
+    if entry.verdict() == Some(Verdict::Rebased) {
+        return format!(
+            "entry {number} ({command}) was run again on what others had changed, and that result is here; 'opship undo \
+             {number}' brings your own back, 'opship resolve' settles it"
+        );
+    }
+    format!(
+        "entry {number} ({command}) met another's change; 'opship conflicts' lists both states, 'opship resolve' settles it"
+    )
 }
 
 /// The reason why an entry is not `matched`.

@@ -1,7 +1,9 @@
 //! The commands, one file each.
 
+mod decide;
 mod entries;
 mod examination;
+mod history;
 mod inspect;
 pub(crate) mod invite;
 pub(crate) mod join;
@@ -34,6 +36,12 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Status(_) => status::status(json),
         Command::Sync(arguments) => sync::sync(&arguments, json),
         Command::Drop(arguments) => sync::drop_entry(&arguments, json),
+        Command::Undo(arguments) => decide::undo(&arguments, json),
+        Command::Conflicts(_) => decide::conflicts(json),
+        Command::Resolve(arguments) => decide::resolve(&arguments, json),
+        Command::Restore(arguments) => history::restore(&arguments, json),
+        Command::Diff(arguments) => history::diff(&arguments, json),
+        Command::Log(arguments) if arguments.versions => history::versions(&arguments, json),
         Command::Log(arguments) => inspect::log(&arguments, json),
         Command::Show(arguments) => inspect::show(&arguments, json),
         Command::Why(arguments) => inspect::why(&arguments, json),

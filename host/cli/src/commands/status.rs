@@ -12,6 +12,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     let pending = copy.pending()?;
     let deferred = copy.deferred()?;
     let (version, _) = copy.base()?;
+    let undecided = copy.undecided_entries()?;
     if json {
         let change = |change: &Change| json!({ "path": change.path.as_str(), "change": word(change) });
         output::json(&json!({
@@ -20,6 +21,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
             "version": version,
             "changes": scan.changes.iter().map(change).collect::<Vec<_>>(),
             "pending": pending.iter().map(entries::as_json).collect::<Vec<_>>(),
+            "undecided": undecided.iter().map(entries::as_json).collect::<Vec<_>>(),
             "deferred": deferred.iter().map(|d| json!({ "path": d.path.as_str(), "reason": d.reason })).collect::<Vec<_>>(),
             "unsupported": scan.unsupported.iter().map(|u| json!({ "path": u.path, "reason": u.reason })).collect::<Vec<_>>(),
         }));
@@ -51,6 +53,9 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
         output::line("changed by other means ('opship sync' ships these by value):");
         let rows: Vec<_> = scan.changes.iter().map(|c| vec![format!("  {}", word(c)), c.path.to_string()]).collect();
         output::table(&rows, &[]);
+    }
+    for entry in &undecided {
+        output::note(&entries::undecided(entry));
     }
     for path in &deferred {
         output::note(&format!("'{}' is not as on the server: {}", path.path, path.reason));

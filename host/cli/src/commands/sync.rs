@@ -6,7 +6,7 @@ use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opship_client::sync::{EntryReport, Progress, Sync, SyncReport};
 use opship_client::{ClientError, WorkingCopy};
-use opship_record::answer::Reason;
+use opship_record::answer::{Reason, Verdict};
 use serde_json::json;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -199,6 +199,12 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
         // The server's words say what to do; the reason's own are for where it has none.
         let next = || entry.reason.map(|reason| reason.next_step().to_owned());
         output::note(&format!("entry {}: {}", entry.number, entry.detail.clone().or_else(next).unwrap_or_default()));
+        if entry.verdict == Some(Verdict::Rebased) {
+            let number = entry.number;
+            output::note(&format!(
+                "entry {number}: the result on the new inputs is here now; 'opship undo {number}' brings your own back"
+            ));
+        }
         if entry.parked {
             let number = entry.number;
             output::note(&format!(

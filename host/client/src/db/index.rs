@@ -102,6 +102,13 @@ pub(crate) fn path_of_hash(db: &Connection, hash: &Hash) -> rusqlite::Result<Vec
     statement.query_map([hash.as_bytes()], read)?.collect()
 }
 
+/// The paths of files and links whose text holds this, in byte order.
+pub(crate) fn paths_like(db: &Connection, text: &str) -> rusqlite::Result<Vec<TreePath>> {
+    let mut statement = db.prepare_cached("SELECT path FROM node WHERE instr(path, ?1) AND kind <> 1 ORDER BY path")?;
+    let paths = statement.query_map([text], |row| row.get::<_, String>(0))?;
+    paths.map(|path| TreePath::new(path?).map_err(|error| damaged(0, error))).collect()
+}
+
 /// Sets the row of a path.
 pub(crate) fn put(db: &Connection, path: &TreePath, row: &Row) -> rusqlite::Result<()> {
     let (mode, mtime, length, hash, target) = match &row.node {

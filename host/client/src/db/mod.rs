@@ -2,6 +2,7 @@
 //!
 //! Invariant: the index is the state of the tree after all entries of the log; both change in one transaction.
 
+pub(crate) mod conflicts;
 pub(crate) mod hashed;
 pub(crate) mod index;
 pub(crate) mod intent;

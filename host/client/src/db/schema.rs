@@ -67,9 +67,16 @@ UPDATE entry SET ahead = 1 WHERE state = 2 AND ended >= coalesce(
 DELETE FROM meta WHERE key = 'net.settled-at';
 ";
 
+/// What entries left to decide. copy: where an entry's own bytes are beside the path; NULL: the server keeps them. pinned:
+/// entries for which the server keeps something until it is told that nothing is left to decide.
+const UNDECIDED: &str = "
+CREATE TABLE undecided (entry INTEGER NOT NULL, path TEXT NOT NULL, copy TEXT, PRIMARY KEY (entry, path)) WITHOUT ROWID;
+CREATE TABLE pinned (entry INTEGER PRIMARY KEY);
+";
+
 /// Brings the schema up to date.
 pub(super) fn migrate(db: &Connection) -> Result<(), ClientError> {
-    let steps = [VERSION_1, HASHED_AND_AHEAD];
+    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED];
     let newest = steps.len() as u32;
     // Immediate: of two processes that open a new working copy, one migrates and the other finds it done.
     db.execute_batch("BEGIN IMMEDIATE")?;

@@ -62,6 +62,22 @@ pub struct WorkspaceInfo {
     pub name: String,
 }
 
+/// What the server says of a version.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub struct VersionInfo {
+    /// Its number.
+    pub number: u64,
+    /// The client whose entry made it, in hexadecimal; none for number 0.
+    pub author: Option<String>,
+    /// What people call that client, where the server knows a name.
+    #[serde(default)]
+    pub author_name: Option<String>,
+    /// That client's number of the entry.
+    pub sequence: Option<u64>,
+    /// When it was committed, in milliseconds since 1970.
+    pub time: u64,
+}
+
 /// A registered module as the API carries it.
 #[derive(Debug, Clone, Deserialize, Serialize, PartialEq, Eq)]
 pub struct ModuleDescription {
@@ -219,6 +235,13 @@ impl Api {
         Ok(states)
     }
 
+    /// Tells that nothing is left to decide of these entries of a client, which ended `conflicted` or `rebased`.
+    pub async fn resolve_entries(&mut self, client: &ClientId, sequences: &[u64]) -> Result<(), ClientError> {
+        let path = self.path("/entries:resolve");
+        let mut response = self.post_cbor(&path, codec::encode(&(client, sequences))).await?;
+        response.body.all(MAX_JSON).await.map(|_| ())
+    }
+
     /// Which of these blobs the workspace lacks.
     pub async fn missing_blobs(&mut self, hashes: &[Hash]) -> Result<Vec<Hash>, ClientError> {
         let path = self.path("/blobs:missing");
@@ -363,6 +386,17 @@ impl Api {
         response.body.all(MAX_JSON).await.map(|_| ())
     }
 
+    /// Versions with numbers below `before`, newest first.
+    pub async fn versions(&mut self, before: Option<u64>, limit: usize) -> Result<Vec<VersionInfo>, ClientError> {
+        #[derive(Deserialize)]
+        struct Versions {
+            versions: Vec<VersionInfo>,
+        }
+        let before = before.map(|before| format!("&before={before}")).unwrap_or_default();
+        let path = self.path(&format!("/versions?limit={limit}{before}"));
+        Ok(self.get_json::<Versions>(&path).await?.versions)
+    }
+
     /// What a version, or the head, holds at these paths.
     pub async fn nodes(
         &mut self,
@@ -386,7 +420,23 @@ impl Api {
     /// What differs between version `from` and the head: first the head, then each path with what it is now. `None`: that
     /// version is the head.
     pub async fn changes(&mut self, from: u64) -> Result<Option<(Version, Changes)>, ClientError> {
-        let path = self.path(&format!("/changes?from={from}&brief"));
+        self.changes_at(&format!("/changes?from={from}&brief")).await
+    }
+
+    /// What differs between two versions at and below a path: first `to`, then each path with what it is there.
+    pub async fn changes_between(
+        &mut self,
+        from: u64,
+        to: u64,
+        below: &TreePath,
+    ) -> Result<(Version, Changes), ClientError> {
+        let below = percent(below.as_str());
+        let found = self.changes_at(&format!("/changes?from={from}&to={to}&below={below}")).await?;
+        found.ok_or_else(|| ClientError::Protocol { detail: "the server sent no version".to_owned() })
+    }
+
+    async fn changes_at(&mut self, path: &str) -> Result<Option<(Version, Changes)>, ClientError> {
+        let path = self.path(path);
         let headers = [(header::ACCEPT_ENCODING, "zstd")];
         let mut response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
         if response.status == http::StatusCode::NO_CONTENT {
@@ -438,6 +488,18 @@ impl Changes {
             None => Ok(None),
         }
     }
+}
+
+/// A text as part of an address (RFC 3986, section 2.1): all but unreserved characters and `/` as `%XX`.
+fn percent(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => encoded.push(byte as char),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
 }
 
 pub(super) fn decode<'b, T: minicbor::Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ClientError> {

@@ -9,7 +9,8 @@ mod transport;
 mod url;
 
 pub(crate) use api::pack;
-pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo, WorkspaceInfo};
+pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo};
+pub use api::{VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::{admin_token_for, keep_token, token_for};
 pub use sharing::{InviteInfo, Joined, NewInvite, join};

@@ -1,6 +1,7 @@
 //! Finding what was changed by other means than an operation.
 
 mod folders;
+mod local;
 mod walk;
 
 use crate::cut::{self, Limits};

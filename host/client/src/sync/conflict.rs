@@ -3,6 +3,7 @@
 
 use super::{PullReport, Sync, UNSETTLED};
 use crate::ClientError;
+use crate::db::conflicts::Undecided;
 use crate::log::LogEntry;
 use opship_record::TreePath;
 use opship_record::answer::Verdict;
@@ -17,6 +18,8 @@ struct Own {
     before: Before,
     /// The state after the last of them.
     after: After,
+    /// The last of them.
+    entry: u64,
     /// May our state stay in its place where nobody else changed the path? Not what an operation made of inputs that
     /// others have changed.
     in_place: bool,
@@ -70,7 +73,7 @@ impl Sync<'_> {
             let in_place = all_in_place || entry.kind == BodyKind::Value;
             for change in self.copy.lists(entry.number)?.changes {
                 self.note_moved(&change, &mut moved)?;
-                note(&mut own, change, in_place);
+                note(&mut own, change, entry.number, in_place);
             }
         }
         let paths: Vec<TreePath> = own.keys().chain(&moved).cloned().collect::<BTreeSet<_>>().into_iter().collect();
@@ -89,7 +92,11 @@ impl Sync<'_> {
             match (fate, own.get(&path)) {
                 (Fate::Ours, _) => assume.push((path, theirs)),
                 (Fate::Both, Some(own)) => {
-                    report.conflict_copies.extend(self.copy_beside(&path, &own.after)?.map(|copy| copy.to_string()));
+                    if let Some(copy) = self.copy_beside(&path, &own.after)? {
+                        report.conflict_copies.push(copy.to_string());
+                        let undecided = Undecided { entry: own.entry, path: path.clone(), copy: Some(copy) };
+                        self.copy.add_undecided(&undecided)?;
+                    }
                     apply.push((path, theirs));
                 }
                 _ => apply.push((path, theirs)),
@@ -99,7 +106,10 @@ impl Sync<'_> {
         self.copy.assume_remote(&assume)?;
         for entry in &entries {
             match entry.verdict() {
-                Some(_) => self.copy.settle_conflict(entry.number)?,
+                Some(_) => {
+                    self.copy.add_pinned(entry.number)?;
+                    self.copy.settle_conflict(entry.number)?;
+                }
                 None => self.copy.empty_entry(entry.number)?,
             }
         }
@@ -112,7 +122,7 @@ impl Sync<'_> {
     }
 
     /// All paths that a moved directory has taken with it, where they were and where they are.
-    fn note_moved(&self, change: &Change, moved: &mut BTreeSet<TreePath>) -> Result<(), ClientError> {
+    pub(super) fn note_moved(&self, change: &Change, moved: &mut BTreeSet<TreePath>) -> Result<(), ClientError> {
         let After::Moved { from, .. } = &change.after else { return Ok(()) };
         moved.extend([from.clone(), change.path.clone()]);
         for (path, _) in self.copy.nodes(&change.path)? {
@@ -134,17 +144,17 @@ impl Sync<'_> {
     }
 }
 
-fn note(own: &mut BTreeMap<TreePath, Own>, change: Change, in_place: bool) {
+fn note(own: &mut BTreeMap<TreePath, Own>, change: Change, entry: u64, in_place: bool) {
     let moved = matches!(change.after, After::Moved { .. });
     let in_place = in_place && !moved;
     match own.get_mut(&change.path) {
-        None => drop(own.insert(change.path, Own { before: change.before, after: change.after, in_place })),
+        None => drop(own.insert(change.path, Own { before: change.before, after: change.after, entry, in_place })),
         Some(known) => {
             // A change of mode or time alone leaves what an earlier one wrote.
             if !matches!(change.after, After::Metadata { .. }) {
                 known.after = change.after;
             }
-            known.in_place = in_place;
+            (known.entry, known.in_place) = (entry, in_place);
         }
     }
 }

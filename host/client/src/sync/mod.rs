@@ -2,17 +2,28 @@
 
 mod announce;
 mod conflict;
+mod diff;
 mod parts;
 mod pull;
+mod put;
+mod rebase;
 mod report;
+mod resolve;
+mod restore;
 mod send;
 mod setup;
 mod ship;
 mod signatures;
+mod undo;
 mod value_cost;
 
+pub use diff::{DiffOptions, TreeDifference};
+pub use put::PutReport;
 pub use report::{EntryReport, PullReport, SyncReport};
+pub use resolve::Keep;
+pub use restore::Destination;
 pub use setup::{Source, clone, init};
+pub use undo::UndoOptions;
 
 use crate::adopt::Unindexed;
 use crate::modules::ModuleBook;
@@ -21,7 +32,9 @@ use crate::transfer::Memory;
 use crate::{ClientError, WorkingCopy};
 use opship_record::TreePath;
 use opship_record::answer::Verdict;
-use std::collections::BTreeSet;
+use opship_record::entry::ClientId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 /// What a sync tells while it goes on.
@@ -120,6 +133,7 @@ impl<'a> Sync<'a> {
             }
         }
         self.remember_signatures()?;
+        self.tell_resolved().await?;
         let traffic = counter.count();
         (report.sent, report.received) = (traffic.sent, traffic.received);
         report.seconds = start.elapsed().as_secs_f64();
@@ -132,9 +146,7 @@ impl<'a> Sync<'a> {
     /// # Errors
     /// [`ClientError::Refused`] if the entry has ended or another sync is at work; [`ClientError`] from the network.
     pub async fn drop_entry(mut self, number: u64) -> Result<(Vec<u64>, PullReport), ClientError> {
-        let Some(_lock) = self.copy.try_lock_sync()? else {
-            return Err(ClientError::Refused("an 'opship sync' works on this folder; wait for it".to_owned()));
-        };
+        let _lock = self.lock()?;
         let entry = self.copy.entry(number)?;
         if entry.verdict().is_some() {
             return Err(ClientError::Refused(format!("entry {number} has ended; only one that waits can be dropped")));
@@ -166,6 +178,12 @@ impl<'a> Sync<'a> {
         Ok(())
     }
 
+    /// Takes the lock that allows one sync at a time, for other work that must not meet one.
+    fn lock(&self) -> Result<OwnedFd, ClientError> {
+        let busy = || ClientError::Refused("an 'opship sync' works on this folder; wait for it".to_owned());
+        self.copy.try_lock_sync()?.ok_or_else(busy)
+    }
+
     /// Registers what was added here while the server was away.
     async fn register_modules(&mut self) -> Result<(), ClientError> {
         for module in self.book.unregistered() {
@@ -173,6 +191,23 @@ impl<'a> Sync<'a> {
             self.book.mark_registered(&module.name)?;
         }
         Ok(())
+    }
+
+    /// Tells the server of which conflicts nothing is left to decide, so that it need not keep both sides for ever.
+    async fn tell_resolved(&mut self) -> Result<(), ClientError> {
+        let entries = self.copy.newly_resolved()?;
+        let mut by_client: BTreeMap<ClientId, Vec<u64>> = BTreeMap::new();
+        for entry in &entries {
+            by_client.entry(entry.client).or_default().push(entry.sequence);
+        }
+        for (client, sequences) in by_client {
+            match self.api.resolve_entries(&client, &sequences).await {
+                // An older server keeps both; there is nothing to be told.
+                Err(ClientError::Problem { status: 404 | 405, .. }) => {}
+                told => told?,
+            }
+        }
+        self.copy.mark_told(&entries.iter().map(|entry| entry.number).collect::<Vec<_>>())
     }
 
     /// Drops what was kept for entries whose outputs the server holds. What somebody wrote to a displaced file meanwhile

@@ -151,7 +151,7 @@ impl Sync<'_> {
     }
 
     /// Gets the contents that are not here, into temporary files.
-    async fn download(
+    pub(super) async fn download(
         &mut self,
         batch: &[(TreePath, Option<Node>)],
     ) -> Result<BTreeMap<Hash, tempfile::NamedTempFile>, ClientError> {
@@ -248,7 +248,11 @@ fn batches(wanted: Vec<State>) -> Vec<Vec<State>> {
 }
 
 /// A downloaded file as a content; its bytes were verified on their way in.
-fn downloaded(file: &tempfile::NamedTempFile, hash: Hash, length: u64) -> Result<Arc<dyn FileContent>, ClientError> {
+pub(super) fn downloaded(
+    file: &tempfile::NamedTempFile,
+    hash: Hash,
+    length: u64,
+) -> Result<Arc<dyn FileContent>, ClientError> {
     let file = file.reopen().map_err(ClientError::io("reading a download"))?;
     Ok(Arc::new(KeptContent { file, length, hash, path: "download".to_owned() }))
 }

@@ -55,12 +55,14 @@ impl Sync<'_> {
     /// Ships until no entry is ready any more.
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
         let mut shipping = Shipping { progress: Progress::default(), report };
+        self.settle_rebased(&mut shipping.report.pulled).await?;
         loop {
             let batch = self.next_batch(&shipping, &|_| true)?;
             if batch.is_empty() {
                 return Ok(());
             }
             self.ship_batch(batch, &mut shipping).await?;
+            self.settle_rebased(&mut shipping.report.pulled).await?;
             self.mend(&mut shipping)?;
         }
     }
@@ -73,6 +75,7 @@ impl Sync<'_> {
             return Ok(false);
         }
         self.ship_batch(batch, shipping).await?;
+        self.settle_rebased(&mut shipping.report.pulled).await?;
         self.mend(shipping)?;
         Ok(true)
     }

@@ -162,6 +162,16 @@ pub(crate) fn answers() -> Vec<Answer> {
     vec![ended, shipped, Answer { needs: Some(needs), ..Answer::new(9, Status::Needs) }, parked]
 }
 
+fn rebased() -> Answer {
+    Answer {
+        verdict: Some(Verdict::Rebased),
+        reason: Some(Reason::InputsChanged),
+        version: Some(13),
+        record: Some(Box::new(operation())),
+        ..Answer::new(7, Status::Ended)
+    }
+}
+
 fn versions() -> [Version; 2] {
     let first = Version {
         format: FORMAT_VERSION,
@@ -243,6 +253,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         ),
         sample("value-of-those-changes", "value", value.encode(), &[("id", value.id())]),
         sample("request-of-two-entries", "request", request, &[]),
+        sample("response-of-a-rebased-answer", "response", rebased().encode(), &[]),
         sample("response-of-four-answers", "response", answers().iter().flat_map(Answer::encode).collect(), &[]),
         sample("version-0", "version", first.encode(), &[("id", first.id())]),
         sample("version-1", "version", second.encode(), &[("id", second.id())]),

@@ -219,6 +219,22 @@ pub(super) async fn state(
     Ok(cbor(CBOR, codec::encode(&states.await??)))
 }
 
+/// Takes note that nothing is left to decide of entries that ended `conflicted` or `rebased`.
+pub(super) async fn resolve(
+    State(state): State<Arc<Shared>>,
+    Writer(scope): Writer,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, Problem> {
+    let read = read(&state, &headers, body, MAX_STATES * 16).await?;
+    let (client, sequences): (ClientId, Vec<u64>) = decode(&read.bytes)?;
+    if sequences.len() > MAX_STATES {
+        return Err(Problem::malformed(format!("more than {MAX_STATES} entries; tell fewer at once")));
+    }
+    blocking(move || state.store.resolve_entries(&scope, &client, sequences)).await??;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// A client's id of 32 hexadecimal digits.
 pub(super) fn client_id(text: &str) -> Option<ClientId> {
     if text.len() != 32 || !text.is_ascii() {

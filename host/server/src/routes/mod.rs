@@ -35,6 +35,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/workspaces/{ws}/changes", get(versions::changes))
         .route("/v1/workspaces/{ws}/entries", get(entries::list).post(entries::ship))
         .route("/v1/workspaces/{ws}/entries:state", post(entries::state))
+        .route("/v1/workspaces/{ws}/entries:resolve", post(entries::resolve))
         .route("/v1/workspaces/{ws}/entries/{client}/{sequence}", get(entries::show))
         .route("/v1/workspaces/{ws}/blobs/{hash}", put(blobs::put).get(blobs::get))
         .route("/v1/workspaces/{ws}/blobs:missing", post(blobs::missing))

@@ -135,10 +135,12 @@ pub(super) async fn file(
 struct Since {
     from: u64,
     brief: Option<String>,
+    to: Option<u64>,
+    below: Option<String>,
 }
 
-/// What differs between a version and the head, as a CBOR sequence: the head, then `[path, node or null]`. With `brief`
-/// nothing at all, 204, if that version is the head.
+/// What differs between a version and the head, or the version `to`, at and below a path, as a CBOR sequence: the version,
+/// then `[path, node or null]`. With `brief` nothing at all, 204, if the two are one.
 pub(super) async fn changes(
     State(state): State<Arc<Shared>>,
     Reader(scope): Reader,
@@ -147,15 +149,19 @@ pub(super) async fn changes(
 ) -> Result<Response, Problem> {
     let since: Since = query(&uri)?;
     let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
-    let (from, head) = blocking(move || {
-        let from = find(&own, &own_scope, &since.from.to_string())?;
-        Ok::<_, Problem>((from, own.store.head(&own_scope)?))
+    let below = match since.below.as_deref() {
+        None | Some("") => TreePath::root(),
+        Some(path) => TreePath::new(path)?,
+    };
+    let (from, to) = blocking(move || {
+        let to = since.to.map_or("head".to_owned(), |number| number.to_string());
+        Ok::<_, Problem>((find(&own, &own_scope, &since.from.to_string())?, find(&own, &own_scope, &to)?))
     })
     .await??;
-    if since.brief.is_some() && from.number == head.number {
+    if since.brief.is_some() && from.number == to.number {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let feed = Feed { state, scope, from, head };
+    let feed = Feed { state, scope, from, to, below };
     let (feed, short) = blocking(move || {
         let mut short = Short(Vec::new());
         let written = feed.write(&mut short).is_ok();
@@ -184,14 +190,18 @@ struct Feed {
     state: Arc<Shared>,
     scope: Arc<Scope>,
     from: Version,
-    head: Version,
+    to: Version,
+    below: TreePath,
 }
 
 impl Feed {
     fn write(&self, sink: &mut impl Write) -> io::Result<()> {
-        sink.write_all(&self.head.encode())?;
+        sink.write_all(&self.to.encode())?;
         let mut failed = None;
-        let walked = self.state.store.diff(&self.scope, &self.from.root, &self.head.root, &mut |path, _, now| {
+        let walked = self.state.store.diff(&self.scope, &self.from.root, &self.to.root, &mut |path, _, now| {
+            if !path.starts_with(&self.below) {
+                return Ok(());
+            }
             sink.write_all(&codec::encode(&(path, now))).map_err(|error| {
                 failed = Some(error);
                 StorageError::Closed

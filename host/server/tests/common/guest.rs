@@ -17,6 +17,12 @@ pub enum Do<'a> {
     Write(&'a str, &'a [u8]),
     /// Prints to standard output.
     Print(&'a [u8]),
+    /// Exits with a code if what was read begins with this byte.
+    ExitIfRead(u8, u32),
+    /// Traps if what was read begins with this byte.
+    TrapIfRead(u8),
+    /// Never ends if what was read begins with this byte.
+    LoopIfRead(u8),
     /// Exits with this code.
     Exit(u32),
     /// Takes so many pages of memory more.
@@ -54,6 +60,9 @@ pub fn module(name: &str, actions: &[Do<'_>]) -> Vec<u8> {
                 call(&mut body, "$close (local.get $fd)");
             }
             Do::Print(bytes) => write_bytes(&mut body, &mut strings, "(i32.const 1)", bytes),
+            Do::ExitIfRead(byte, code) => if_read(&mut body, *byte, &format!("(call $exit (i32.const {code}))")),
+            Do::TrapIfRead(byte) => if_read(&mut body, *byte, "unreachable"),
+            Do::LoopIfRead(byte) => if_read(&mut body, *byte, "(loop $again (br $again))"),
             Do::Exit(code) => writeln!(body, "(call $exit (i32.const {code}))").unwrap(),
             Do::Grow(pages) => {
                 let grown = format!("(i32.eq (memory.grow (i32.const {pages})) (i32.const -1))");
@@ -87,6 +96,11 @@ pub fn module(name: &str, actions: &[Do<'_>]) -> Vec<u8> {
 pub fn stranger() -> Vec<u8> {
     wat::parse_str(r#"(module (import "env" "launch" (func)) (memory (export "memory") 1) (func (export "_start")))"#)
         .unwrap()
+}
+
+fn if_read(body: &mut String, byte: u8, then: &str) {
+    let same = format!("(i32.eq (i32.load8_u (i32.const {BUFFER})) (i32.const {byte}))");
+    writeln!(body, "(if {same} (then {then}))").unwrap();
 }
 
 fn call(body: &mut String, call: &str) {
