@@ -5,8 +5,10 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// A relay. It stops taking connections when dropped; open ones end with their ends.
 #[derive(Debug)]
@@ -21,6 +23,12 @@ struct Shared {
     received: AtomicU64,
     stopped: AtomicBool,
     kept: Option<Mutex<Vec<u8>>>,
+    /// What every byte takes longer, each way.
+    delay: Duration,
+    /// Where the next connections go, if no longer where they went first.
+    moved: Mutex<Option<SocketAddr>>,
+    /// Both ends of open connections, for cutting them; those that ended are dropped with the next cut.
+    open: Mutex<Vec<TcpStream>>,
 }
 
 /// Bytes that went through a relay so far.
@@ -54,6 +62,27 @@ impl Tap {
     /// The operating system's, if no port can be had.
     pub fn start_keeping(server: SocketAddr) -> io::Result<Tap> {
         Tap::start_with(server, Shared { kept: Some(Mutex::default()), ..Shared::default() })
+    }
+
+    /// As [`Tap::start_keeping`], and every byte takes `delay` longer each way.
+    ///
+    /// # Errors
+    /// The operating system's, if no port can be had.
+    pub fn start_delaying(server: SocketAddr, delay: Duration) -> io::Result<Tap> {
+        Tap::start_with(server, Shared { kept: Some(Mutex::default()), delay, ..Shared::default() })
+    }
+
+    /// Sends the connections to come to another server: a server that was restarted has another port.
+    pub fn move_to(&self, server: SocketAddr) {
+        *self.shared.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+    }
+
+    /// Breaks all connections.
+    pub fn cut(&self) {
+        for stream in self.shared.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // It may have ended by itself.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     fn start_with(server: SocketAddr, shared: Shared) -> io::Result<Tap> {
@@ -100,10 +129,14 @@ impl Drop for Tap {
 }
 
 fn relay(client: TcpStream, server: SocketAddr, shared: &Arc<Shared>) -> io::Result<()> {
-    let server = TcpStream::connect(server)?;
+    let moved = *shared.moved.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = TcpStream::connect(moved.unwrap_or(server))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
+    let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+    open.extend([client.try_clone()?, server.try_clone()?]);
+    drop(open);
     let up = shared.clone();
     thread::spawn(move || pump(from_client, to_server, &up, &up.sent));
     let down = shared.clone();
@@ -111,8 +144,11 @@ fn relay(client: TcpStream, server: SocketAddr, shared: &Arc<Shared>) -> io::Res
     Ok(())
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, count: &AtomicU64) {
+fn pump(mut from: TcpStream, to: TcpStream, shared: &Shared, count: &AtomicU64) {
     let mut buffer = vec![0; 64 << 10];
+    // What is on its way: a long link holds much.
+    let (sender, receiver) = sync_channel::<(Instant, Vec<u8>)>(if shared.delay.is_zero() { 1 } else { 1024 });
+    let writer = thread::spawn(move || deliver(&receiver, to));
     loop {
         let length = match from.read(&mut buffer) {
             Ok(0) | Err(_) => break,
@@ -122,11 +158,23 @@ fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, count: &AtomicU
         if let Some(kept) = &shared.kept {
             kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..length]);
         }
-        if to.write_all(&buffer[..length]).is_err() {
+        if sender.send((Instant::now() + shared.delay, buffer[..length].to_vec())).is_err() {
             break;
         }
     }
+    drop(sender);
     // The ends may be closed already.
-    let _ = to.shutdown(Shutdown::Write);
+    let _ = writer.join();
     let _ = from.shutdown(Shutdown::Read);
+}
+
+/// Writes each piece when its time has come.
+fn deliver(pieces: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
+    while let Ok((due, piece)) = pieces.recv() {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if to.write_all(&piece).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
 }
