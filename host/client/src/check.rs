@@ -11,7 +11,7 @@ use opship_record::node::Kind;
 use opship_record::observation::{Observation, listing_digest};
 use opship_record::record::Lists;
 use opship_world::SourceNode;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
@@ -22,8 +22,9 @@ use std::sync::Arc;
 /// [`ClientError::ReadOnly`] if it could not be applied whole.
 pub(crate) fn check(shared: &Arc<Shared>, tree: &WorkingTree, lists: &Lists) -> Result<(), ClientError> {
     let view = View::new(shared);
-    for path in touched(lists) {
-        if !is_unchanged(shared, tree, &view, &path)? {
+    let mut place = Places { view: &view, shared, looked_at: touched(lists), hidden: BTreeMap::new(), writable: None };
+    for path in &place.looked_at {
+        if !is_unchanged(shared, tree, &view, path, &mut place.hidden)? {
             return Err(ClientError::Changed { path: path.to_string() });
         }
     }
@@ -36,7 +37,7 @@ pub(crate) fn check(shared: &Arc<Shared>, tree: &WorkingTree, lists: &Lists) -> 
         }
     }
     let origins = Origins::new(&lists.changes);
-    lists.changes.iter().try_for_each(|change| check_place(shared, &view, &origins, change))
+    lists.changes.iter().try_for_each(|change| place.check(&origins, change))
 }
 
 /// The paths, in the tree before, that the run depended on or wrote.
@@ -59,14 +60,30 @@ pub(crate) fn touched(lists: &Lists) -> BTreeSet<TreePath> {
     paths
 }
 
-fn is_unchanged(shared: &Shared, tree: &WorkingTree, view: &View, path: &TreePath) -> Result<bool, ClientError> {
+fn is_unchanged(
+    shared: &Shared,
+    tree: &WorkingTree,
+    view: &View,
+    path: &TreePath,
+    hidden: &mut BTreeMap<TreePath, String>,
+) -> Result<bool, ClientError> {
     let seen = match tree.seen(path) {
         Some(seen) => seen,
         // Looked at for the first time: remembered for capture, and nothing to compare with.
-        None => return Ok(tree.present(path).map(|_| true)?),
+        None => {
+            tree.present(path)?;
+            if let Sight::Hidden(reason) = view.look(path)? {
+                hidden.insert(path.clone(), reason);
+            }
+            return Ok(true);
+        }
     };
     match (seen, view.look(path)?) {
-        (Seen::Absent, Sight::Absent | Sight::Hidden(_)) => Ok(true),
+        (Seen::Absent, Sight::Absent) => Ok(true),
+        (Seen::Absent, Sight::Hidden(reason)) => {
+            hidden.insert(path.clone(), reason);
+            Ok(true)
+        }
         (Seen::Present(present), Sight::Visible(now)) => is_same(shared, path, &present, &now),
         _ => Ok(false),
     }
@@ -89,27 +106,56 @@ fn is_same(shared: &Shared, path: &TreePath, present: &Present, now: &Visible) -
     }
 }
 
-/// Can the change be applied? Nothing that the world did not show may stand where it writes.
-fn check_place(shared: &Shared, view: &View, origins: &Origins<'_>, change: &Change) -> Result<(), ClientError> {
-    if matches!(change.after, After::Metadata { .. }) {
-        return Ok(());
-    }
-    let place = origins.of(&change.path).unwrap_or_else(|| change.path.clone());
-    if matches!(change.before, Before::Absent { .. })
-        && let Sight::Hidden(reason) = view.look(&place)?
-    {
-        let found = shared.root.stat(place.as_str()).map_err(ClientError::io(format!("looking at '{place}'")))?;
-        let is_directory = found.is_some_and(|found| found.kind == Some(Kind::Directory));
-        if !(is_directory && matches!(change.after, After::Directory { .. })) {
-            return Err(ClientError::InTheWay { path: place, reason });
+/// The places that a run writes to.
+struct Places<'a> {
+    view: &'a View,
+    shared: &'a Shared,
+    looked_at: BTreeSet<TreePath>,
+    /// What of that is there and was not shown, with the reason.
+    hidden: BTreeMap<TreePath, String>,
+    /// The folder that was last found to take files.
+    writable: Option<TreePath>,
+}
+
+impl Places<'_> {
+    /// Can the change be applied? Nothing that the world did not show may stand where it writes.
+    fn check(&mut self, origins: &Origins<'_>, change: &Change) -> Result<(), ClientError> {
+        if matches!(change.after, After::Metadata { .. }) {
+            return Ok(());
         }
-    }
-    match shared.root.check_parent_writable(place.as_str()) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_read_only(&error) => {
-            Err(ClientError::ReadOnly { path: place, error })
+        let place = origins.of(&change.path).unwrap_or_else(|| change.path.clone());
+        if matches!(change.before, Before::Absent { .. })
+            && let Some(reason) = self.hidden_at(&place)?
+        {
+            let found = self.shared.root.stat(place.as_str());
+            let found = found.map_err(ClientError::io(format!("looking at '{place}'")))?;
+            let is_directory = found.is_some_and(|found| found.kind == Some(Kind::Directory));
+            if !(is_directory && matches!(change.after, After::Directory { .. })) {
+                return Err(ClientError::InTheWay { path: place, reason });
+            }
         }
-        // A folder that the run itself makes.
-        _ => Ok(()),
+        let folder = place.parent();
+        if folder.is_some() && self.writable == folder {
+            return Ok(());
+        }
+        match self.shared.root.check_parent_writable(place.as_str()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_read_only(&error) => {
+                return Err(ClientError::ReadOnly { path: place, error });
+            }
+            // A folder that the run itself makes, or one that takes files.
+            _ => self.writable = folder,
+        }
+        Ok(())
+    }
+
+    fn hidden_at(&self, place: &TreePath) -> Result<Option<String>, ClientError> {
+        if self.looked_at.contains(place) {
+            return Ok(self.hidden.get(place).cloned());
+        }
+        match self.view.look(place)? {
+            Sight::Hidden(reason) => Ok(Some(reason)),
+            _ => Ok(None),
+        }
     }
 }
 

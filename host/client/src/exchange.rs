@@ -8,6 +8,7 @@ use crate::db::{keep, log, remote};
 use crate::fs::{Found, is_absent, is_racy, now_nanos};
 use crate::log::{Deferred, EntryState};
 use crate::source::hash_file;
+use crate::stage::SYNC_ALL_FROM;
 use crate::steps::Expected;
 pub(crate) use crate::steps::Step;
 use crate::working_copy::Shared;
@@ -36,7 +37,8 @@ const POINTS: [&str; 10] = [
 
 /// Carries out a durable intent and appends. The caller has the lock.
 pub(crate) fn finish(shared: &Shared, id: u64, intent: &Intent) -> Result<(), ClientError> {
-    let mut work = Work { shared, entry: intent.entry, displaced: Vec::new(), folders: BTreeSet::new() };
+    let mut work =
+        Work { shared, entry: intent.entry, displaced: Vec::new(), folders: BTreeSet::new(), made: TreePath::root() };
     let mut refused = BTreeMap::new();
     for (index, step) in intent.steps.iter().enumerate() {
         match work.step(step) {
@@ -130,6 +132,8 @@ struct Work<'a> {
     entry: u64,
     displaced: Vec<Displaced>,
     folders: BTreeSet<String>,
+    /// A directory that this exchange has found or made: the last, since many files go into one after the other.
+    made: TreePath,
 }
 
 impl Work<'_> {
@@ -180,6 +184,12 @@ impl Work<'_> {
 
     fn put(&mut self, slot: &str, path: &TreePath, inode: u64, expected: Option<&Expected>) -> Result<(), ClientError> {
         let root = &self.shared.root;
+        // Most files are new, and go in at the first try. Whatever stands against that is looked at below.
+        let is_new = expected.is_none() && path.parent().as_ref() == Some(&self.made);
+        if is_new && self.inode(slot)? == Some(inode) && root.rename(slot, path.as_str()).is_ok() {
+            self.touched(path.as_str());
+            return Ok(());
+        }
         if self.inode(path.as_str())? != Some(inode) && self.inode(slot)? == Some(inode) {
             self.make_parents(path)?;
             let first =
@@ -245,7 +255,10 @@ impl Work<'_> {
     }
 
     fn make_parents(&mut self, path: &TreePath) -> Result<(), ClientError> {
-        self.make_directories(&path.parent().unwrap_or_default())
+        let parent = path.parent().unwrap_or_default();
+        self.make_directories(&parent)?;
+        self.made = parent;
+        Ok(())
     }
 
     /// Is a displaced file what the run had seen? Other bytes become a conflict copy at once.
@@ -282,6 +295,9 @@ impl Work<'_> {
 
     /// Makes all names durable.
     fn sync(&self) -> Result<(), ClientError> {
+        if self.folders.len() >= SYNC_ALL_FROM {
+            return self.shared.root.sync_all().map_err(ClientError::io("making the changes durable"));
+        }
         for folder in &self.folders {
             match self.shared.root.sync_directory(folder) {
                 // A folder that a later step removed, or one that may not be read; the latter's file system is synced.

@@ -1,7 +1,7 @@
 //! Makes what an exchange will put in place ready in the staging folder: bytes, mode, mtime, durable.
 
 use crate::ClientError;
-use crate::fs::write_new;
+use crate::fs::{Root, write_new};
 use crate::staging::{STAGING, Staging};
 use crate::steps::Staged;
 use crate::working_copy::Shared;
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 
-/// From this many files on, one call for the whole file system is faster than one a file.
-const SYNC_ALL_FROM: usize = 24;
+/// From this many files or folders on, one call for the whole file system is faster than one each.
+pub(crate) const SYNC_ALL_FROM: usize = 24;
 
 /// Where the bytes of a staged file come from.
 pub(crate) enum Bytes {
@@ -39,7 +39,7 @@ pub(crate) fn stage(
             After::File { hash, mode, mtime, .. } => {
                 let (file, slot) = write(shared, staging, hash, bytes(&change.path, hash)?).map_err(failed())?;
                 let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
-                shared.root.set_mtime(&slot, *mtime).map_err(failed())?;
+                Root::set_mtime_of(&file, *mtime).map_err(failed())?;
                 let bits = rustix::fs::Mode::from_raw_mode(u32::from(mode));
                 rustix::fs::fchmod(&file, bits).map_err(io::Error::from).map_err(failed())?;
                 // Descriptors are few; many files are made durable at once.

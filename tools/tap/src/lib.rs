@@ -6,6 +6,7 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -32,10 +33,16 @@ struct Shared {
     free: [Mutex<Instant>; 2],
     /// The count of both ways at which the connection that gets there is broken.
     cut_at: AtomicU64,
+    /// What every byte takes longer, each way.
+    delay: Duration,
+    /// Where the next connections go, if no longer where they went first.
+    moved: Mutex<Option<SocketAddr>>,
+    /// Both ends of open connections, for cutting them; those that ended are dropped with the next cut.
+    open: Mutex<Vec<TcpStream>>,
 }
 
 impl Shared {
-    fn new(kept: bool, rate: Option<u64>) -> Shared {
+    fn new(kept: bool, rate: Option<u64>, delay: Duration) -> Shared {
         let now = Instant::now();
         Shared {
             sent: AtomicU64::new(0),
@@ -45,6 +52,9 @@ impl Shared {
             rate,
             free: [Mutex::new(now), Mutex::new(now)],
             cut_at: AtomicU64::new(NEVER),
+            delay,
+            moved: Mutex::default(),
+            open: Mutex::default(),
         }
     }
 
@@ -87,7 +97,7 @@ impl Tap {
     /// # Errors
     /// The operating system's, if no port can be had.
     pub fn start(server: SocketAddr) -> io::Result<Tap> {
-        Tap::start_with(server, Shared::new(false, None))
+        Tap::start_with(server, Shared::new(false, None, Duration::ZERO))
     }
 
     /// As [`Tap::start`], and all bytes of both ways are kept in memory.
@@ -95,7 +105,7 @@ impl Tap {
     /// # Errors
     /// The operating system's, if no port can be had.
     pub fn start_keeping(server: SocketAddr) -> io::Result<Tap> {
-        Tap::start_with(server, Shared::new(true, None))
+        Tap::start_with(server, Shared::new(true, None, Duration::ZERO))
     }
 
     /// As [`Tap::start`], as slow as a link of `rate` bytes a second each way, which all connections share.
@@ -103,12 +113,33 @@ impl Tap {
     /// # Errors
     /// The operating system's, if no port can be had.
     pub fn start_paced(server: SocketAddr, rate: u64) -> io::Result<Tap> {
-        Tap::start_with(server, Shared::new(false, Some(rate.max(1))))
+        Tap::start_with(server, Shared::new(false, Some(rate.max(1)), Duration::ZERO))
     }
 
     /// Breaks the connection on which it happens, both ways, when so many more bytes have gone through, both ways together.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.cut_at.store(self.shared.total() + bytes, Ordering::Relaxed);
+    }
+
+    /// As [`Tap::start_keeping`], and every byte takes `delay` longer each way.
+    ///
+    /// # Errors
+    /// The operating system's, if no port can be had.
+    pub fn start_delaying(server: SocketAddr, delay: Duration) -> io::Result<Tap> {
+        Tap::start_with(server, Shared::new(true, None, delay))
+    }
+
+    /// Sends the connections to come to another server: a server that was restarted has another port.
+    pub fn move_to(&self, server: SocketAddr) {
+        *self.shared.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+    }
+
+    /// Breaks all connections.
+    pub fn cut(&self) {
+        for stream in self.shared.open.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // It may have ended by itself.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     fn start_with(server: SocketAddr, shared: Shared) -> io::Result<Tap> {
@@ -155,10 +186,14 @@ impl Drop for Tap {
 }
 
 fn relay(client: TcpStream, server: SocketAddr, shared: &Arc<Shared>) -> io::Result<()> {
-    let server = TcpStream::connect(server)?;
+    let moved = *shared.moved.lock().unwrap_or_else(PoisonError::into_inner);
+    let server = TcpStream::connect(moved.unwrap_or(server))?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_server) = (client.try_clone()?, server.try_clone()?);
+    let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+    open.extend([client.try_clone()?, server.try_clone()?]);
+    drop(open);
     let up = shared.clone();
     thread::spawn(move || pump(from_client, to_server, &up, 0));
     let down = shared.clone();
@@ -166,16 +201,21 @@ fn relay(client: TcpStream, server: SocketAddr, shared: &Arc<Shared>) -> io::Res
     Ok(())
 }
 
-fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, way: usize) {
+fn pump(mut from: TcpStream, to: TcpStream, shared: &Shared, way: usize) {
     let mut buffer = vec![0; if shared.rate.is_some() { PACED } else { 64 << 10 }];
     let count = if way == 0 { &shared.sent } else { &shared.received };
+    // What is on its way: a long link holds much.
+    let (sender, receiver) = sync_channel::<(Instant, Vec<u8>)>(if shared.delay.is_zero() { 1 } else { 1024 });
+    let end = to.try_clone();
+    let writer = thread::spawn(move || deliver(&receiver, to));
+    let mut is_cut = false;
     loop {
         let mut length = match from.read(&mut buffer) {
             Ok(0) | Err(_) => break,
             Ok(length) => length,
         };
         let left = shared.cut_at.load(Ordering::Relaxed).saturating_sub(shared.total());
-        let is_cut = left <= length as u64;
+        is_cut = left <= length as u64;
         if is_cut {
             length = usize::try_from(left).unwrap_or(length);
         }
@@ -184,17 +224,30 @@ fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, way: usize) {
         if let Some(kept) = &shared.kept {
             kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..length]);
         }
-        if to.write_all(&buffer[..length]).is_err() {
+        if sender.send((Instant::now() + shared.delay, buffer[..length].to_vec())).is_err() {
             break;
         }
         if is_cut {
             shared.cut_at.store(NEVER, Ordering::Relaxed);
-            let _ = to.shutdown(Shutdown::Both);
-            let _ = from.shutdown(Shutdown::Both);
-            return;
+            break;
         }
     }
+    drop(sender);
     // The ends may be closed already.
+    let _ = writer.join();
+    if is_cut && let Ok(end) = &end {
+        let _ = end.shutdown(Shutdown::Both);
+    }
+    let _ = from.shutdown(if is_cut { Shutdown::Both } else { Shutdown::Read });
+}
+
+/// Writes each piece when its time has come.
+fn deliver(pieces: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
+    while let Ok((due, piece)) = pieces.recv() {
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+        if to.write_all(&piece).is_err() {
+            break;
+        }
+    }
     let _ = to.shutdown(Shutdown::Write);
-    let _ = from.shutdown(Shutdown::Read);
 }

@@ -11,15 +11,17 @@ pub(crate) use content::{KeptContent, LiveContent, changed, unreadable};
 pub(crate) use copy::{copy_hashed, stream_hashed, write_new};
 pub(crate) use signature::{Signature, is_racy, now_nanos};
 
+use crate::staging::STAGING;
 use opship_record::node::{Kind, MODE_MASK};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// opship's own folder.
 pub(crate) const OPSHIP: &str = ".opship";
@@ -29,6 +31,8 @@ pub(crate) const OPSHIP: &str = ".opship";
 pub(crate) struct Root {
     directory: OwnedFd,
     device: u64,
+    /// The staging folder that was used last: its name is its own for ever, and nobody else moves it.
+    staging: Mutex<Option<(String, Arc<OwnedFd>)>>,
 }
 
 /// What `lstat` says of a path.
@@ -62,7 +66,7 @@ impl Root {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
         let device = rustix::fs::fstat(&directory)?.st_dev;
-        Ok(Root { directory, device })
+        Ok(Root { directory, device, staging: Mutex::default() })
     }
 
     /// The device that the root is on; a folder on another one is not synced, since nothing can be exchanged there.
@@ -86,8 +90,12 @@ impl Root {
 
     /// `lstat`; `None` if nothing is there, or something above it is no directory.
     pub(crate) fn stat(&self, path: &str) -> io::Result<Option<Found>> {
-        match self.open_at(path, OFlags::PATH, 0) {
-            Ok(fd) => Ok(Some(Found::of(&rustix::fs::fstat(&fd)?))),
+        let stat = || match is_in_staging(path) {
+            true => self.parent(path).and_then(|(parent, name)| stat_in(&parent, name)),
+            false => Ok(Found::of(&rustix::fs::fstat(&self.open_at(path, OFlags::PATH, 0)?)?)),
+        };
+        match stat() {
+            Ok(found) => Ok(Some(found)),
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(error),
         }
@@ -105,9 +113,19 @@ impl Root {
     }
 
     /// Opens the directory that holds `path`; the second is the last component.
-    pub(crate) fn parent<'p>(&self, path: &'p str) -> io::Result<(OwnedFd, &'p str)> {
+    pub(crate) fn parent<'p>(&self, path: &'p str) -> io::Result<(Arc<OwnedFd>, &'p str)> {
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
-        Ok((self.open_at(parent, OFlags::PATH | OFlags::DIRECTORY, 0)?, name))
+        let open = || self.open_at(parent, OFlags::PATH | OFlags::DIRECTORY, 0).map(Arc::new);
+        if !is_in_staging(path) {
+            return Ok((open()?, name));
+        }
+        let mut last = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, directory)) = last.as_ref().filter(|(known, _)| known == parent) {
+            return Ok((directory.clone(), name));
+        }
+        let directory = open()?;
+        *last = Some((parent.to_owned(), directory.clone()));
+        Ok((directory, name))
     }
 
     /// All names in a directory, unsorted, with the kinds that the directory itself tells.
@@ -212,6 +230,11 @@ impl Root {
         Ok(rustix::fs::fchmod(&fd, Mode::from_raw_mode(u32::from(mode)))?)
     }
 
+    /// As [`Root::set_mtime`], of an open file.
+    pub(crate) fn set_mtime_of(file: &File, mtime: i64) -> io::Result<()> {
+        Ok(rustix::fs::futimens(file, &signature::times(mtime))?)
+    }
+
     /// Sets the modification time, in nanoseconds since 1970, without following a link.
     pub(crate) fn set_mtime(&self, path: &str, mtime: i64) -> io::Result<()> {
         let (parent, name) = self.parent(path)?;
@@ -236,8 +259,13 @@ impl Root {
     }
 }
 
+/// Is it directly in a staging folder? Not what lies deeper: that is folders on their way, which are moved out again.
+fn is_in_staging(path: &str) -> bool {
+    path.strip_prefix(STAGING).and_then(|rest| rest.strip_prefix('/')).is_some_and(|rest| rest.split('/').count() == 2)
+}
+
 /// `lstat` of one name in an open directory.
-pub(crate) fn stat_in(directory: &OwnedFd, name: &CStr) -> io::Result<Found> {
+pub(crate) fn stat_in(directory: &OwnedFd, name: impl rustix::path::Arg) -> io::Result<Found> {
     Ok(Found::of(&rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 

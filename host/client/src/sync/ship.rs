@@ -10,10 +10,16 @@ use opship_record::answer::{Answer, Need, Status, Verdict};
 use opship_record::entry::{Body, BodyKind, Entry, Part};
 use opship_record::limits::MAX_REQUEST;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Bytes of entries in one request: enough to fill a link, little to send again after a cut.
+/// Bytes of entries in one request at most: enough to fill a link.
 const REQUEST_BYTES: usize = MAX_REQUEST / 4;
+/// Bytes of entries in the first request. While requests are answered soon the next is twice as large, so that on a slow
+/// link a cut costs little.
+const FIRST_REQUEST_BYTES: usize = 128 << 10;
+/// What is soon, and what is late.
+const SOON: Duration = Duration::from_secs(5);
+const LATE: Duration = Duration::from_secs(10);
 /// Entries in one request.
 const REQUEST_ENTRIES: usize = 512;
 /// How often one entry may be answered `needs` or `failed` in one sync before it is left to the next.
@@ -30,8 +36,9 @@ pub(super) struct Shipping<'a> {
 }
 
 /// Where shipping stands.
-#[derive(Default)]
 struct Progress {
+    /// Bytes of entries in the next request.
+    room: usize,
     started: BTreeMap<u64, Instant>,
     tries: BTreeMap<u64, u32>,
     /// Entries whose lists were asked for.
@@ -44,6 +51,29 @@ struct Progress {
     lacking: BTreeMap<u64, ClientError>,
 }
 
+impl Progress {
+    fn new() -> Progress {
+        Progress {
+            room: FIRST_REQUEST_BYTES,
+            started: BTreeMap::new(),
+            tries: BTreeMap::new(),
+            lists: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            left: BTreeSet::new(),
+            lacking: BTreeMap::new(),
+        }
+    }
+
+    /// A request was answered after this time.
+    fn took(&mut self, time: Duration) {
+        if time < SOON {
+            self.room = (self.room * 2).min(REQUEST_BYTES);
+        } else if time > LATE {
+            self.room = (self.room / 2).max(FIRST_REQUEST_BYTES);
+        }
+    }
+}
+
 /// One request, with what each entry in it took to prepare, and the bytes that it takes of the request.
 #[derive(Default)]
 struct Request {
@@ -54,7 +84,7 @@ struct Request {
 impl Sync<'_> {
     /// Ships until no entry is ready any more.
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
-        let mut shipping = Shipping { progress: Progress::default(), report };
+        let mut shipping = Shipping { progress: Progress::new(), report };
         self.settle_rebased(&mut shipping.report.pulled).await?;
         loop {
             let batch = self.next_batch(&shipping, &|_| true)?;
@@ -155,7 +185,8 @@ impl Sync<'_> {
             for entry in std::mem::take(&mut candidates) {
                 // One that waits for an entry which ended badly is sent: the server answers that it is parked.
                 let ready = entry.waits.iter().all(|wait| chosen.contains(wait) || !unended.contains(wait));
-                if ready && batch.len() < REQUEST_ENTRIES && bytes + entry.body.len() <= REQUEST_BYTES {
+                let fits = batch.is_empty() || bytes + entry.body.len() <= progress.room;
+                if ready && fits && batch.len() < REQUEST_ENTRIES {
                     bytes += entry.body.len() + 128;
                     chosen.insert(entry.sequence);
                     batch.push(entry);
@@ -177,7 +208,9 @@ impl Sync<'_> {
         self.copy.mark_sent(&entries.iter().map(|(entry, ..)| entry.number).collect::<Vec<_>>())?;
         let counter = self.api.counter();
         let (before, length) = (counter.count(), bytes.len() as u64);
+        let begun = Instant::now();
         let (answers, sent) = self.collect_answers(&entries, bytes).await?;
+        progress.took(begun.elapsed());
         let mut overhead = counter.count().since(before);
         overhead.sent = overhead.sent.saturating_sub(sent);
         let overhead = share(overhead, entries.len() as u64);
@@ -200,7 +233,7 @@ impl Sync<'_> {
         let (mut request, mut out) = (Request::default(), BTreeSet::new());
         for entry in batch {
             // Contents and lists may make a request much larger than its entries: the rest goes into the next one.
-            if request.bytes.len() >= REQUEST_BYTES {
+            if request.bytes.len() >= progress.room {
                 break;
             }
             if entry.waits.iter().any(|wait| out.contains(wait)) {
