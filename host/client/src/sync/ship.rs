@@ -111,7 +111,8 @@ impl Sync<'_> {
     /// Ready entries, small ones first, each behind those in the batch that it waits for.
     fn next_batch(&self, progress: &Progress) -> Result<Vec<LogEntry>, ClientError> {
         let pending = self.copy.pending()?;
-        let unended: BTreeSet<u64> = pending.iter().map(|entry| entry.sequence).collect();
+        let unparked = |entry: &&LogEntry| !entry.is_parked();
+        let unended: BTreeSet<u64> = pending.iter().filter(unparked).map(|entry| entry.sequence).collect();
         let left_alone = |entry: &LogEntry| progress.left.contains(&entry.number) || entry.is_parked();
         let mut candidates: Vec<LogEntry> = pending.into_iter().filter(|entry| !left_alone(entry)).collect();
         candidates.sort_by_key(|entry| (size(entry), entry.number));
@@ -121,7 +122,8 @@ impl Sync<'_> {
         loop {
             let before = batch.len();
             for entry in std::mem::take(&mut candidates) {
-                // One that waits for an entry which ended badly is sent: the server answers that it is parked.
+                // One that waits for an entry which ended badly, or is parked itself, is sent: the server answers that it is
+                // parked.
                 let ready = entry.waits.iter().all(|wait| chosen.contains(wait) || !unended.contains(wait));
                 if ready && batch.len() < REQUEST_ENTRIES && bytes + entry.body.len() <= REQUEST_BYTES {
                     bytes += entry.body.len() + 128;
@@ -297,10 +299,10 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Does a parked entry wait for one that has not ended here, and so is going to be sent again?
+    /// Does a parked entry wait for one that has not ended here and is going to be sent again?
     fn waits_for_unended(&self, answer: &Answer) -> Result<bool, ClientError> {
         let waits = answer.waits.as_deref().unwrap_or_default();
-        Ok(self.copy.pending()?.iter().any(|entry| waits.contains(&entry.sequence)))
+        Ok(self.copy.pending()?.iter().any(|entry| waits.contains(&entry.sequence) && !entry.is_parked()))
     }
 
     fn report(
