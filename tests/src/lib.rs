@@ -4,6 +4,7 @@
 
 pub mod conformance;
 pub mod corpus;
+mod cutter;
 mod disk;
 mod guests;
 mod http;
@@ -13,6 +14,7 @@ mod server;
 mod tree;
 mod world_run;
 
+pub use cutter::Cutter;
 pub use disk::SmallDisk;
 pub use guests::{guest, python_module};
 pub use http::claim;

@@ -172,7 +172,8 @@ impl Sync<'_> {
         is_wanted: &dyn Fn(&LogEntry) -> bool,
     ) -> Result<Vec<LogEntry>, ClientError> {
         let pending = self.copy.pending()?;
-        let unended: BTreeSet<u64> = pending.iter().map(|entry| entry.sequence).collect();
+        let unparked = |entry: &&LogEntry| !entry.is_parked();
+        let unended: BTreeSet<u64> = pending.iter().filter(unparked).map(|entry| entry.sequence).collect();
         let left_alone = |entry: &LogEntry| shipping.progress.left.contains(&entry.number) || entry.is_parked();
         let is_candidate = |entry: &LogEntry| !left_alone(entry) && is_wanted(entry);
         let mut candidates: Vec<LogEntry> = pending.into_iter().filter(is_candidate).collect();
@@ -183,9 +184,10 @@ impl Sync<'_> {
         loop {
             let before = batch.len();
             for entry in std::mem::take(&mut candidates) {
-                // One that waits for an entry which ended badly is sent: the server answers that it is parked.
+                // One that waits for an entry which ended badly, or is parked itself, is sent: the server answers that it is
+                // parked.
                 let ready = entry.waits.iter().all(|wait| chosen.contains(wait) || !unended.contains(wait));
-                let fits = batch.is_empty() || bytes + entry.body.len() <= progress.room;
+                let fits = batch.is_empty() || bytes + entry.body.len() <= shipping.progress.room;
                 if ready && fits && batch.len() < REQUEST_ENTRIES {
                     bytes += entry.body.len() + 128;
                     chosen.insert(entry.sequence);
@@ -210,7 +212,7 @@ impl Sync<'_> {
         let (before, length) = (counter.count(), bytes.len() as u64);
         let begun = Instant::now();
         let (answers, sent) = self.collect_answers(&entries, bytes).await?;
-        progress.took(begun.elapsed());
+        shipping.progress.took(begun.elapsed());
         let mut overhead = counter.count().since(before);
         overhead.sent = overhead.sent.saturating_sub(sent);
         let overhead = share(overhead, entries.len() as u64);
@@ -233,7 +235,7 @@ impl Sync<'_> {
         let (mut request, mut out) = (Request::default(), BTreeSet::new());
         for entry in batch {
             // Contents and lists may make a request much larger than its entries: the rest goes into the next one.
-            if request.bytes.len() >= progress.room {
+            if request.bytes.len() >= shipping.progress.room {
                 break;
             }
             if entry.waits.iter().any(|wait| out.contains(wait)) {
@@ -371,10 +373,10 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Does a parked entry wait for one that has not ended here, and so is going to be sent again?
+    /// Does a parked entry wait for one that has not ended here and is going to be sent again?
     fn waits_for_unended(&self, answer: &Answer) -> Result<bool, ClientError> {
         let waits = answer.waits.as_deref().unwrap_or_default();
-        Ok(self.copy.pending()?.iter().any(|entry| waits.contains(&entry.sequence)))
+        Ok(self.copy.pending()?.iter().any(|entry| waits.contains(&entry.sequence) && !entry.is_parked()))
     }
 
     fn report(&self, entry: &LogEntry, answer: &Answer, shipping: &mut Shipping<'_>) -> Result<(), ClientError> {

@@ -1,0 +1,227 @@
+//! Chains of entries of which each needs the one before, with each link ending in each way; and a reply that is lost at every
+//! step of a sync.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use opship_record::Hash;
+use opship_tests::{Cutter, Place, Server, assert_same_tree, snapshot};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What becomes of a link: link K merges what link K-1 made and `inK` into `cK`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Link {
+    /// Nobody is in the way.
+    Calm,
+    /// Another changes `inK`.
+    Input,
+    /// Another makes `cK` first.
+    Output,
+    /// `cK` is written by hand instead.
+    ByHand,
+}
+
+use Link::*;
+
+const LINKS: [Link; 4] = [Calm, Input, Output, ByHand];
+
+/// All chains of two and three links, and those of four and five in which one link is not calm.
+fn chains() -> Vec<Vec<Link>> {
+    let mut chains: Vec<Vec<Link>> = LINKS.iter().flat_map(|a| LINKS.iter().map(|b| vec![*a, *b])).collect();
+    let longer = chains.iter().flat_map(|chain| LINKS.iter().map(|link| [&chain[..], &[*link]].concat()));
+    let longer: Vec<Vec<Link>> = longer.collect();
+    chains.extend(longer);
+    for length in [4, 5] {
+        for (at, link) in (0..length).flat_map(|at| LINKS[1..].iter().map(move |link| (at, *link))) {
+            let mut chain = vec![Calm; length];
+            chain[at] = link;
+            chains.push(chain);
+        }
+    }
+    chains
+}
+
+/// How each link must end; `None` for one that is written by hand and so ends as a value.
+fn expected(chain: &[Link]) -> Vec<Option<&'static str>> {
+    let mut before = "matched";
+    let ends = chain.iter().map(|link| {
+        before = match (link, before) {
+            (ByHand, _) => "by hand",
+            (_, "conflicted" | "parked") => "parked",
+            (Output, _) => "conflicted",
+            (Input, _) | (Calm, "rebased") => "rebased",
+            (Calm, _) => "matched",
+        };
+        (before != "by hand").then_some(before)
+    });
+    ends.collect()
+}
+
+fn run_link(place: &Place, copy: &Path, chain: &str, number: usize, link: Link) -> String {
+    let made = format!("{chain}/c{number}");
+    if link == ByHand {
+        fs::write(copy.join(&made), format!("{made} by hand\n")).unwrap();
+    } else {
+        let (before, input) = (format!("{chain}/c{}", number - 1), format!("{chain}/in{number}"));
+        place.ok(copy, ["run", "sort", "--", "-o", &made, &before, &input]);
+    }
+    fs::read_to_string(copy.join(&made)).unwrap()
+}
+
+fn command(chain: &str, number: usize) -> String {
+    format!("sort -o {chain}/c{number} ")
+}
+
+#[test]
+fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let chains: Vec<(String, Vec<Link>)> =
+        chains().into_iter().enumerate().map(|(number, chain)| (format!("{number:03}"), chain)).collect();
+    for (name, chain) in &chains {
+        fs::create_dir(here.join(name)).unwrap();
+        fs::write(here.join(name).join("c0"), format!("{name} start\n")).unwrap();
+        for number in 1..=chain.len() {
+            fs::write(here.join(name).join(format!("in{number}")), format!("{name} input {number}\n")).unwrap();
+        }
+    }
+    place.ok(&here, ["sync"]);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    let there = place.path("there");
+    let mut recorded = Vec::new();
+    for (name, chain) in &chains {
+        for (number, link) in (1..).zip(chain) {
+            match link {
+                Input => fs::write(there.join(name).join(format!("in{number}")), "changed by another\n").unwrap(),
+                Output => fs::write(there.join(name).join(format!("c{number}")), "made by another\n").unwrap(),
+                Calm | ByHand => {}
+            }
+            recorded.push(run_link(&place, &here, name, number, *link));
+        }
+    }
+    place.ok(&there, ["sync"]);
+    place.ok(&here, ["sync"]);
+
+    let log = place.json(&here, ["log", "-n", "100000"]);
+    let ends: BTreeMap<&str, &str> = log["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            let parked = entry["parked"] == true;
+            (
+                entry["command"].as_str().unwrap(),
+                entry["verdict"].as_str().unwrap_or(if parked { "parked" } else { "pending" }),
+            )
+        })
+        .collect();
+    for (name, chain) in &chains {
+        let found: Vec<Option<&str>> = (1..=chain.len())
+            .map(|number| ends.iter().find(|(c, _)| c.starts_with(&command(name, number))).map(|(_, end)| *end))
+            .collect();
+        assert_eq!(found, expected(chain), "{name}: {chain:?}");
+    }
+    while let Some(parked) = first_parked(&place, &here) {
+        place.ok(&here, ["drop", &parked]);
+    }
+    for copy in [&here, &there, &here, &there] {
+        place.ok(copy, ["sync"]);
+    }
+    assert_same_tree(&here, &there);
+    let held: Vec<Hash> = snapshot(&here)
+        .keys()
+        .filter_map(|name| fs::read(here.join(name)).ok())
+        .map(|bytes| Hash::of(&bytes))
+        .collect();
+    for text in recorded {
+        let hash = Hash::of(text.as_bytes());
+        let (status, _) = server.request("GET", &format!("/v1/workspaces/main/blobs/{hash}"), b"");
+        assert!(held.contains(&hash) || status == 200, "lost: {text}");
+    }
+}
+
+fn first_parked(place: &Place, copy: &Path) -> Option<String> {
+    let status = place.json(copy, ["status"]);
+    let pending = status["pending"].as_array().unwrap();
+    pending.iter().find(|entry| entry["parked"] == true).map(|entry| entry["number"].to_string())
+}
+
+/// A chain that has a link of each verdict, in a workspace of its own; the client speaks through a relay.
+fn scene(place: &Place, server: &Server, cutter: &Cutter, name: &str) -> (PathBuf, PathBuf) {
+    let there = place.init(server, &format!("{name}-there"), name);
+    for file in ["c0", "in1", "in2", "in3", "in4"] {
+        fs::write(there.join(file), format!("{file}\n")).unwrap();
+    }
+    place.ok(&there, ["sync"]);
+    let here = format!("{name}-here");
+    let url = format!("http://{}/{name}", cutter.address());
+    let cloned =
+        place.command(&place.path("")).args(["clone", &url, &here]).env("OPSHIP_TOKEN", server.token()).output();
+    assert!(cloned.unwrap().status.success());
+    let here = place.path(here);
+    for number in 1..=4 {
+        let (made, before, input) = (format!("c{number}"), format!("c{}", number - 1), format!("in{number}"));
+        place.ok(&here, ["run", "sort", "--", "-o", &made, &before, &input]);
+    }
+    fs::write(here.join("value"), "by hand\n").unwrap();
+    fs::write(there.join("in2"), "changed\n").unwrap();
+    fs::write(there.join("c3"), "theirs\n").unwrap();
+    place.ok(&there, ["sync"]);
+    (here, there)
+}
+
+/// What a workspace and its log came to, but for times.
+fn outcome(place: &Place, server: &Server, here: &Path, workspace: &str) -> (Vec<String>, u64, Vec<String>) {
+    let log = place.json(here, ["log"]);
+    let mut ends: Vec<String> = log["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| format!("{} {} {}", entry["kind"], entry["verdict"], entry["parked"]))
+        .collect();
+    ends.sort();
+    let (_, head) = server.request("GET", &format!("/v1/workspaces/{workspace}"), b"");
+    let head: serde_json::Value = serde_json::from_slice(&head).unwrap();
+    let files = snapshot(here).into_keys().map(|name| {
+        let text = fs::read_to_string(here.join(&name)).unwrap_or_default();
+        let name = name.split(" (").next().unwrap().to_owned();
+        format!("{name}: {text}")
+    });
+    (ends, head["head"]["number"].as_u64().unwrap(), files.collect())
+}
+
+#[test]
+fn a_reply_that_is_lost_at_any_step_changes_nothing_of_the_outcome() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let cutter = Cutter::start(server.authority().parse().unwrap());
+    let sync = |copy: &Path| {
+        place.command(copy).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap().status.success()
+    };
+    let settle = |here: &Path, there: &Path| {
+        assert!(sync(here));
+        place.ok(there, ["sync"]);
+        assert!(sync(here));
+    };
+    let (here, there) = scene(&place, &server, &cutter, "calm");
+    settle(&here, &there);
+    let expected = outcome(&place, &server, &here, "calm");
+    for verdict in ["matched", "shipped", "rebased", "conflicted", "null true"] {
+        assert!(expected.0.iter().any(|end| end.contains(verdict)), "{expected:?}");
+    }
+    for step in 0.. {
+        let name = format!("cut{step}");
+        let (here, there) = scene(&place, &server, &cutter, &name);
+        cutter.cut_after(step);
+        let whole = sync(&here);
+        if !cutter.has_cut() {
+            assert!(whole && step > 5, "a sync of {step} replies");
+            break;
+        }
+        cutter.cut_after(u64::MAX);
+        settle(&here, &there);
+        assert_eq!(outcome(&place, &server, &here, &name), expected, "the reply lost was number {step}");
+    }
+}
