@@ -41,6 +41,7 @@ mod steps;
 pub mod sync;
 mod tree;
 mod values;
+pub mod watch;
 mod working_copy;
 
 pub use error::ClientError;

@@ -1,6 +1,6 @@
 //! `opship status`.
 
-use super::{entries, here};
+use super::{entries, here, watch};
 use crate::output;
 use opship_client::ClientError;
 use opship_record::effect::{After, Before, Change};
@@ -12,12 +12,14 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     let pending = copy.pending()?;
     let deferred = copy.deferred()?;
     let (version, _) = copy.base()?;
+    let watched = watch::standing(&copy)?;
     if json {
         let change = |change: &Change| json!({ "path": change.path.as_str(), "change": word(change) });
         output::json(&json!({
             "server": copy.config().server,
             "workspace": copy.config().workspace,
             "version": version,
+            "watch": watched.as_json(),
             "changes": scan.changes.iter().map(change).collect::<Vec<_>>(),
             "pending": pending.iter().map(entries::as_json).collect::<Vec<_>>(),
             "deferred": deferred.iter().map(|d| json!({ "path": d.path.as_str(), "reason": d.reason })).collect::<Vec<_>>(),
@@ -26,6 +28,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
         return Ok(());
     }
     output::line(&format!("workspace '{}' on {}, version {version}", copy.config().workspace, copy.config().server));
+    watched.print();
     if !pending.is_empty() {
         output::line("waiting to be shipped:");
         let rows: Vec<_> = pending

@@ -3,6 +3,7 @@
 mod api;
 mod body;
 mod credentials;
+mod events;
 mod sharing;
 mod transport;
 mod url;
@@ -10,6 +11,7 @@ mod url;
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::{admin_token_for, keep_token, token_for};
+pub use events::{Event, Events};
 pub use sharing::{InviteInfo, Joined, NewInvite, join};
 pub use transport::{Counter, Transport};
 pub use url::ServerUrl;
