@@ -12,6 +12,7 @@ pub mod languages;
 mod reference;
 mod server;
 mod tree;
+mod watch;
 mod world_run;
 
 pub use cutter::Cutter;
@@ -21,6 +22,7 @@ pub use http::claim;
 pub use reference::run_in_reference;
 pub use server::Server;
 pub use tree::{assert_same_tree, snapshot};
+pub use watch::{Watch, eventually};
 pub use world_run::{Guest, Seen};
 
 use std::ffi::OsStr;

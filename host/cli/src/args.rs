@@ -2,6 +2,8 @@
 
 use crate::commands::invite::Admin;
 use crate::commands::join::Join;
+use crate::commands::pause::{Pause, Resume};
+use crate::commands::watch::Watch;
 use crate::limits::{RunLimits, ServeLimits};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -40,6 +42,12 @@ pub(crate) enum Command {
     Status(Status),
     /// Ship what waits, then get what others did
     Sync(Sync),
+    /// Keep the working copy in sync until ended (Ctrl-C)
+    Watch(Watch),
+    /// Let the watch rest, for a while or until 'opship resume'
+    Pause(Pause),
+    /// End a pause of the watch
+    Resume(Resume),
     /// Take an entry that waits out of the log; its results stay as ordinary changes of files
     Drop(Drop),
     /// Bring back what was before an entry; of one that was run again on other inputs, its own result

@@ -56,7 +56,10 @@ pub(crate) fn note_json(value: &serde_json::Value) {
 
 /// Prints an error, as JSON if that was asked for, and gives the exit code for it.
 pub(crate) fn failed(error: &ClientError, as_json: bool) -> ExitCode {
-    let refused = matches!(error, ClientError::Refused(_) | ClientError::Run(opship_engine::RunError::Module(_)));
+    let refused = matches!(
+        error,
+        ClientError::Refused(_) | ClientError::Busy | ClientError::Run(opship_engine::RunError::Module(_))
+    );
     let code = if refused { REFUSAL } else { FAILURE };
     if as_json {
         say(&mut anstream::stderr(), &serde_json::json!({ "error": error.to_string(), "exit_code": code }).to_string());

@@ -120,6 +120,12 @@ pub enum ClientError {
         /// What was wrong.
         detail: String,
     },
+    /// Another sync, or a watch, has the working copy.
+    #[error("another 'opship sync' works on this folder; wait for it")]
+    Busy,
+    /// A watch did what was asked for, and failed.
+    #[error("{0}")]
+    Watch(String),
     /// What was asked for does not fit the state of things.
     #[error("{0}")]
     Refused(String),

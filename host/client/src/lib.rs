@@ -46,6 +46,7 @@ pub mod sync;
 mod transfer;
 mod tree;
 mod values;
+pub mod watch;
 mod working_copy;
 
 pub use adopt::Unindexed;

@@ -123,8 +123,11 @@ impl WorkingCopy {
     /// wrote to a displaced file becomes a conflict copy first.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] while a program has a displaced file open for writing; [`ClientError::Io`].
+    /// [`ClientError::Refused`] while a program has a displaced file open for writing, or a watch runs; [`ClientError::Io`].
     pub fn leave(self) -> Result<(), ClientError> {
+        let Some(_watch) = self.try_lock_watch()? else {
+            return Err(ClientError::Refused("an 'opship watch' runs on this folder; end it first".to_owned()));
+        };
         let _lock = self.lock()?;
         crate::release::release_all_displaced(&self.shared)?;
         self.shared.root.remove_all(OPSHIP).map_err(ClientError::io("removing '.opship'"))

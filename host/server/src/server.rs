@@ -130,6 +130,8 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         deadline: config.deadline,
         blob_bytes: config.blob_bytes,
         answer_within: config.answer_within,
+        // The others are for requests.
+        streams: Arc::new(Semaphore::new((config.connections - config.connections / 4).max(1))),
         failed_invites: Failures::default(),
         insecure: !config.listen.ip().is_loopback(),
         stopping: CancellationToken::new(),

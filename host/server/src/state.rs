@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(crate) deadline: Duration,
     pub(crate) blob_bytes: u64,
     pub(crate) answer_within: Duration,
+    /// Permits for those who follow events, each of whom keeps a connection.
+    pub(crate) streams: Arc<Semaphore>,
     /// Invites that were tried in vain.
     pub(crate) failed_invites: Failures,
     /// Do tokens and contents travel unencrypted beyond this machine?

@@ -9,11 +9,13 @@ pub(crate) mod invite;
 pub(crate) mod join;
 mod module;
 mod module_check;
+pub(crate) mod pause;
 mod run;
 mod serve;
 mod setup;
 mod status;
 mod sync;
+pub(crate) mod watch;
 
 use crate::args::{Cli, Command, Module};
 use crate::{output, standard};
@@ -35,6 +37,9 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Leave(arguments) => setup::leave(&arguments, json),
         Command::Status(_) => status::status(json),
         Command::Sync(arguments) => sync::sync(&arguments, json),
+        Command::Watch(arguments) => watch::watch(&arguments, json),
+        Command::Pause(arguments) => pause::pause(&arguments, json),
+        Command::Resume(arguments) => pause::resume(&arguments, json),
         Command::Drop(arguments) => sync::drop_entry(&arguments, json),
         Command::Undo(arguments) => decide::undo(&arguments, json),
         Command::Conflicts(_) => decide::conflicts(json),

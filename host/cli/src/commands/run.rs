@@ -6,6 +6,7 @@ use crate::args::Run;
 use crate::output;
 use opship_client::modules::{ModuleBook, ModuleChoice, is_module_name};
 use opship_client::sync::{Progress, api_for};
+use opship_client::watch::nudge;
 use opship_client::{ClientError, RunReport, RunRequest, StdinRequest, StepRequest, UserCache, WorkingCopy};
 use opship_engine::{Compiler, Engine, EngineConfig};
 use opship_record::{Hash, TreePath};
@@ -70,6 +71,8 @@ fn try_run(arguments: &Run, json: bool) -> Result<ExitCode, ClientError> {
     let report = copy.run(&engine, request);
     bars.clear();
     let report = report?;
+    // A run that changed no file makes no event that a watch would hear.
+    nudge(&copy);
     if json {
         output::note_json(&json!({
             "entry": report.entry, "exits": report.exits, "changes": report.changes, "micros": report.micros,

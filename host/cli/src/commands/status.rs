@@ -1,6 +1,6 @@
 //! `opship status`.
 
-use super::{entries, here};
+use super::{entries, here, watch};
 use crate::output;
 use opship_client::ClientError;
 use opship_record::effect::{After, Before, Change};
@@ -13,12 +13,14 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     let deferred = copy.deferred()?;
     let (version, _) = copy.base()?;
     let undecided = copy.undecided_entries()?;
+    let watched = watch::standing(&copy)?;
     if json {
         let change = |change: &Change| json!({ "path": change.path.as_str(), "change": word(change) });
         output::json(&json!({
             "server": copy.config().server,
             "workspace": copy.config().workspace,
             "version": version,
+            "watch": watched.as_json(),
             "changes": scan.changes.iter().map(change).collect::<Vec<_>>(),
             "pending": pending.iter().map(entries::as_json).collect::<Vec<_>>(),
             "undecided": undecided.iter().map(entries::as_json).collect::<Vec<_>>(),
@@ -28,6 +30,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
         return Ok(());
     }
     output::line(&format!("workspace '{}' on {}, version {version}", copy.config().workspace, copy.config().server));
+    watched.print();
     if !pending.is_empty() {
         output::line("waiting to be shipped:");
         let rows: Vec<_> = pending

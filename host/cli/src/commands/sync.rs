@@ -5,6 +5,7 @@ use crate::args::{Drop as DropArguments, Sync as Arguments};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opship_client::sync::{EntryReport, Progress, Sync, SyncReport};
+use opship_client::watch::{Asked, ask_sync, nudge};
 use opship_client::{ClientError, WorkingCopy};
 use opship_record::answer::{Reason, Verdict};
 use serde_json::json;
@@ -70,15 +71,21 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
     if arguments.dry_run {
         return dry_run(&copy, json);
     }
-    let mut book = book(&copy)?;
     let bars = Bars::new(json);
-    let report = wait(Sync::new(&copy, &mut book, &bars)?.run())?;
+    // Where a watch runs, it does the work; if it ends before it is done, this process does it.
+    let report = match wait(ask_sync(&copy, &bars))? {
+        Asked::Done(report) => *report,
+        Asked::Nobody => wait(Sync::new(&copy, &mut book(&copy)?, &bars)?.run())?,
+    };
     drop(bars);
     let waiting = copy.pending()?.len();
     if json {
         output::json(&as_json(&report, waiting));
-    } else {
-        print(&report, waiting, arguments.verbose);
+        return Ok(());
+    }
+    print(&report, waiting, arguments.verbose);
+    if copy.paused()?.is_some() {
+        output::note("the watch of this folder is paused; this sync was done all the same");
     }
     Ok(())
 }
@@ -92,6 +99,7 @@ pub(super) fn drop_entry(arguments: &DropArguments, json: bool) -> Result<(), Cl
         (std::iter::once(arguments.entry).chain(waiting).collect(), Vec::new())
     } else {
         let (numbers, report) = wait(Sync::new(&copy, &mut book, &Bars::new(json))?.drop_entry(arguments.entry))?;
+        nudge(&copy);
         (numbers, report.conflict_copies)
     };
     if json {
@@ -143,7 +151,7 @@ fn dry_run(copy: &WorkingCopy, json: bool) -> Result<(), ClientError> {
     Ok(())
 }
 
-fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value {
+pub(super) fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value {
     let entry = |entry: &EntryReport| {
         json!({
             "number": entry.number,

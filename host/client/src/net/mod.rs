@@ -3,6 +3,7 @@
 mod api;
 mod body;
 mod credentials;
+mod events;
 mod sharing;
 mod transfers;
 mod transport;
@@ -13,6 +14,7 @@ pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescript
 pub use api::{VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::{admin_token_for, keep_token, token_for};
+pub use events::{Event, Events};
 pub use sharing::{InviteInfo, Joined, NewInvite, join};
 pub(crate) use transfers::{DocumentName, documents_body};
 pub use transport::{Counter, Transport};

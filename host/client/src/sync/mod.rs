@@ -35,7 +35,7 @@ use opship_record::answer::Verdict;
 use opship_record::entry::ClientId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What a sync tells while it goes on.
 pub trait Progress {
@@ -75,6 +75,8 @@ const UNSETTLED: &str = "net.unsettled";
 /// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
 /// value entry, which needs one more round.
 const ROUNDS: usize = 4;
+/// How long a command waits for a sync that is at work.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 impl<'a> Sync<'a> {
     /// Prepares a sync with the server that the working copy names.
@@ -108,9 +110,7 @@ impl<'a> Sync<'a> {
     /// # Errors
     /// [`ClientError`]: what was done until then stands.
     pub async fn run(mut self) -> Result<SyncReport, ClientError> {
-        let Some(_lock) = self.copy.try_lock_sync()? else {
-            return Err(ClientError::Refused("another 'opship sync' works on this folder; wait for it".to_owned()));
-        };
+        let _lock = self.copy.try_lock_sync()?.ok_or(ClientError::Busy)?;
         let (start, counter) = (Instant::now(), self.api.counter());
         let mut report = SyncReport::default();
         self.register_modules().await?;
@@ -144,9 +144,10 @@ impl<'a> Sync<'a> {
     /// files, which the next sync ships. Gives the numbers of the entries.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] if the entry has ended or another sync is at work; [`ClientError`] from the network.
+    /// [`ClientError::Refused`] if the entry has ended, [`ClientError::Busy`] while another sync is at work; [`ClientError`] from the network.
     pub async fn drop_entry(mut self, number: u64) -> Result<(Vec<u64>, PullReport), ClientError> {
-        let _lock = self.lock()?;
+        // A watch holds it for a moment at a time.
+        let _lock = self.copy.lock_sync_within(PATIENCE).await?;
         let entry = self.copy.entry(number)?;
         if entry.verdict().is_some() {
             return Err(ClientError::Refused(format!("entry {number} has ended; only one that waits can be dropped")));

@@ -2,9 +2,10 @@
 
 use opship_record::answer::{Reason, Verdict};
 use opship_record::entry::BodyKind;
+use serde::{Deserialize, Serialize};
 
 /// What a sync did.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SyncReport {
     /// The entries that got an answer, in the order of their verdicts.
     pub entries: Vec<EntryReport>,
@@ -19,17 +20,20 @@ pub struct SyncReport {
 }
 
 /// How one entry fared.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EntryReport {
     /// The log's number of it.
     pub number: u64,
     /// Operation or value.
+    #[serde(with = "wire::kind")]
     pub kind: BodyKind,
     /// The command line, or a summary of the changes.
     pub command: String,
     /// How it ended; `None`: it waits.
+    #[serde(with = "wire::verdict")]
     pub verdict: Option<Verdict>,
     /// Why it is not `matched`.
+    #[serde(with = "wire::reason")]
     pub reason: Option<Reason>,
     /// What the server says about it.
     pub detail: Option<String>,
@@ -48,7 +52,7 @@ pub struct EntryReport {
 }
 
 /// What came from others.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PullReport {
     /// Number of the version that the working copy stands on now.
     pub version: u64,
@@ -58,4 +62,107 @@ pub struct PullReport {
     pub deferred: Vec<(String, String)>,
     /// Conflict copies that were made.
     pub conflict_copies: Vec<String>,
+}
+
+impl SyncReport {
+    /// This one and one that followed it, as one.
+    pub(crate) fn and(mut self, later: SyncReport) -> SyncReport {
+        self.entries.retain(|entry| later.entries.iter().all(|newer| newer.number != entry.number));
+        self.entries.extend(later.entries);
+        self.pulled.version = later.pulled.version;
+        self.pulled.changed += later.pulled.changed;
+        self.pulled.deferred = later.pulled.deferred;
+        self.pulled.conflict_copies.extend(later.pulled.conflict_copies);
+        self.sent += later.sent;
+        self.received += later.received;
+        self.seconds += later.seconds;
+        self
+    }
+
+    /// Is there something to tell of it?
+    pub fn is_eventful(&self) -> bool {
+        !self.entries.is_empty() || self.pulled.changed > 0 || !self.pulled.conflict_copies.is_empty()
+    }
+}
+
+/// The record's words in JSON: by their names.
+mod wire {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    macro_rules! by_name {
+        ($module:ident, $type:ty) => {
+            pub(super) mod $module {
+                use super::*;
+
+                pub(crate) fn serialize<S: Serializer>(value: &Option<$type>, to: S) -> Result<S::Ok, S::Error> {
+                    value.map(<$type>::name).serialize(to)
+                }
+
+                pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$type>, D::Error> {
+                    let Some(name) = Option::<String>::deserialize(from)? else { return Ok(None) };
+                    let found = <$type>::ALL.into_iter().find(|known| known.name() == name);
+                    found.map(Some).ok_or_else(|| de::Error::custom(format!("unknown word '{name}'")))
+                }
+            }
+        };
+    }
+
+    by_name!(verdict, opship_record::answer::Verdict);
+    by_name!(reason, opship_record::answer::Reason);
+
+    pub(super) mod kind {
+        use super::*;
+        use opship_record::entry::BodyKind;
+
+        pub(crate) fn serialize<S: Serializer>(kind: &BodyKind, to: S) -> Result<S::Ok, S::Error> {
+            (*kind == BodyKind::Operation).serialize(to)
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BodyKind, D::Error> {
+            Ok(if bool::deserialize(from)? { BodyKind::Operation } else { BodyKind::Value })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn entry(number: u64, verdict: Option<Verdict>) -> EntryReport {
+        EntryReport {
+            number,
+            kind: BodyKind::Value,
+            command: "a".to_owned(),
+            verdict,
+            reason: Some(Reason::NoOperation),
+            detail: None,
+            parked: false,
+            sent: 1,
+            received: 2,
+            value_bytes: 3,
+            replay_micros: None,
+            seconds: 0.5,
+        }
+    }
+
+    #[test]
+    fn a_report_comes_back_from_json_as_it_was() {
+        let report =
+            SyncReport { entries: vec![entry(1, Some(Verdict::Shipped)), entry(2, None)], ..Default::default() };
+        let text = serde_json::to_string(&report).unwrap();
+        let back: SyncReport = serde_json::from_str(&text).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{report:?}"));
+        assert!(serde_json::from_str::<SyncReport>(&text.replace("shipped", "vanished")).is_err());
+    }
+
+    #[test]
+    fn of_two_reports_the_later_one_says_how_an_entry_stands() {
+        let first = SyncReport { entries: vec![entry(1, None), entry(2, None)], sent: 5, ..Default::default() };
+        let later = SyncReport { entries: vec![entry(1, Some(Verdict::Shipped))], sent: 7, ..Default::default() };
+        let both = first.and(later);
+        let verdicts: Vec<_> = both.entries.iter().map(|entry| (entry.number, entry.verdict)).collect();
+        assert_eq!(verdicts, [(2, None), (1, Some(Verdict::Shipped))]);
+        assert_eq!(both.sent, 12);
+    }
 }

@@ -1,0 +1,73 @@
+//! A command's end of the socket.
+
+use super::protocol::{MAX_LINE, Reply, Request, line, socket_path};
+use super::state::WatchState;
+use crate::sync::{Progress, SyncReport};
+use crate::{ClientError, WorkingCopy};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+/// How long a watch may take to say how it stands: it never waits for its own work with that.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a watch that was asked to sync answered.
+#[derive(Debug)]
+pub enum Asked {
+    /// There is none, or it ended before it was done: whoever asks does it himself.
+    Nobody,
+    /// It is done.
+    Done(Box<SyncReport>),
+}
+
+/// Asks the watch of this working copy to sync now, and waits for that.
+///
+/// # Errors
+/// [`ClientError::Watch`] if the sync failed.
+pub async fn ask_sync(copy: &WorkingCopy, progress: &dyn Progress) -> Result<Asked, ClientError> {
+    let Some(mut watch) = Connection::open(copy, &Request::Sync).await else { return Ok(Asked::Nobody) };
+    loop {
+        match watch.reply().await {
+            None => return Ok(Asked::Nobody),
+            Some(Reply::Progress(what, done, total)) => progress.step(&what, done, total),
+            Some(Reply::Done(report)) => return Ok(Asked::Done(report)),
+            Some(Reply::Failed(detail)) => return Err(ClientError::Watch(detail)),
+            Some(Reply::Status(_)) => {}
+        }
+    }
+}
+
+/// How the watch of this working copy stands; `None`: there is none.
+pub async fn ask_status(copy: &WorkingCopy) -> Option<WatchState> {
+    let mut watch = Connection::open(copy, &Request::Status).await?;
+    match tokio::time::timeout(PATIENCE, watch.reply()).await {
+        Ok(Some(Reply::Status(state))) => Some(state),
+        _ => None,
+    }
+}
+
+/// Tells the watch, if there is one, to look at the folder, the log and the pause. Without one nobody needs to know.
+pub fn nudge(copy: &WorkingCopy) {
+    let Ok((path, _folder)) = socket_path(copy) else { return };
+    if let Ok(mut stream) = std::os::unix::net::UnixStream::connect(path) {
+        let _ = std::io::Write::write_all(&mut stream, &line(&Request::Look));
+    }
+}
+
+struct Connection(BufReader<UnixStream>);
+
+impl Connection {
+    async fn open(copy: &WorkingCopy, request: &Request) -> Option<Connection> {
+        let (path, _folder) = socket_path(copy).ok()?;
+        let mut stream = UnixStream::connect(path).await.ok()?;
+        stream.write_all(&line(request)).await.ok()?;
+        Some(Connection(BufReader::new(stream)))
+    }
+
+    /// The next reply; `None` when there are no more.
+    async fn reply(&mut self) -> Option<Reply> {
+        let mut text = Vec::new();
+        (&mut self.0).take(MAX_LINE).read_until(b'\n', &mut text).await.ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+}

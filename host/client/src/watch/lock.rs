@@ -1,0 +1,44 @@
+//! One watch a working copy, and one sync at a time.
+
+use crate::{ClientError, WorkingCopy};
+use rustix::fs::{FlockOperation, OFlags};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a lock is tried that somebody else has.
+const TRY_EVERY: Duration = Duration::from_millis(50);
+
+impl WorkingCopy {
+    /// Takes the lock that a watch holds as long as it runs; `None` if there is one.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`].
+    pub(crate) fn try_lock_watch(&self) -> Result<Option<OwnedFd>, ClientError> {
+        let failed = "locking '.opship/watch.lock'";
+        let file = self.shared.root.open_at(".opship/watch.lock", OFlags::RDWR | OFlags::CREATE, 0o600);
+        let file = file.map_err(ClientError::io(failed))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(ClientError::io(failed)(error)),
+        }
+    }
+
+    /// As [`WorkingCopy::try_lock_sync`], waiting for whoever has the lock, for so long.
+    ///
+    /// # Errors
+    /// [`ClientError::Busy`] after that, [`ClientError::Io`].
+    pub(crate) async fn lock_sync_within(&self, patience: Duration) -> Result<OwnedFd, ClientError> {
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(lock) = self.try_lock_sync()? {
+                return Ok(lock);
+            }
+            if Instant::now() >= end {
+                return Err(ClientError::Busy);
+            }
+            tokio::time::sleep(TRY_EVERY).await;
+        }
+    }
+}
