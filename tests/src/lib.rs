@@ -10,6 +10,7 @@ mod http;
 pub mod languages;
 mod reference;
 mod server;
+pub mod soak;
 mod tree;
 mod world_run;
 
@@ -61,6 +62,12 @@ impl Place {
         let path = self.path(name);
         std::fs::create_dir_all(&path).unwrap();
         path
+    }
+
+    /// Leaves all that is in the place where it is.
+    pub fn keep(&mut self) -> PathBuf {
+        self.folder.disable_cleanup(true);
+        self.folder.path().to_owned()
     }
 
     /// A command that runs `opship` in `directory`, seeing nothing of the real user.
