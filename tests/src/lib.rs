@@ -11,6 +11,7 @@ mod http;
 pub mod languages;
 mod reference;
 mod server;
+pub mod soak;
 mod tree;
 mod watch;
 mod world_run;
@@ -65,6 +66,12 @@ impl Place {
         let path = self.path(name);
         std::fs::create_dir_all(&path).unwrap();
         path
+    }
+
+    /// Leaves all that is in the place where it is.
+    pub fn keep(&mut self) -> PathBuf {
+        self.folder.disable_cleanup(true);
+        self.folder.path().to_owned()
     }
 
     /// A command that runs `opship` in `directory`, seeing nothing of the real user.

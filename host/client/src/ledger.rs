@@ -129,6 +129,14 @@ impl WorkingCopy {
     pub fn deferred(&self) -> Result<Vec<Deferred>, ClientError> {
         remote::deferred(&self.shared.db.read())
     }
+
+    /// A path that was left alone is as the server has it.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn undefer(&self, path: &TreePath) -> Result<(), ClientError> {
+        Ok(remote::undefer(&self.shared.db.read(), path)?)
+    }
 }
 
 impl WorkingCopy {

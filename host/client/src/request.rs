@@ -129,7 +129,7 @@ pub(crate) fn prepare(request: &RunRequest, staging: &Staging) -> Result<Prepare
     let mut seed = [0; 16];
     let filled = getrandom::fill(&mut seed).map_err(|error| std::io::Error::other(error.to_string()));
     filled.map_err(ClientError::io("asking for random bytes"))?;
-    let clock_start = u64::try_from(crate::fs::now_nanos()).unwrap_or(0);
+    let clock_start = u64::try_from(crate::fs::clock_nanos()).unwrap_or(0);
     let mut prepared = Prepared {
         plan: Plan {
             format: FORMAT_VERSION,

@@ -19,6 +19,7 @@ mod pymodules;
 mod reference;
 mod setup;
 mod signature;
+mod soak;
 mod test;
 mod tools;
 mod venv;
@@ -73,6 +74,12 @@ enum Command {
         #[arg(default_value_t = 600)]
         seconds: u64,
     },
+    /// Three clients work at random while connections are cut and processes killed; nothing may be lost
+    Soak {
+        /// Arguments for the soak, such as `--minutes 20`, `--seed N`, or `import`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Set up, then run one benchmark in release mode
     Bench {
         /// Which benchmark, such as `replay`
@@ -104,6 +111,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Conformance { dir } => conformance::run(&context, &dir),
         Command::Demo => demo::run(&context),
         Command::Fuzz { target, seconds } => fuzz::run(&context, &target, seconds),
+        Command::Soak { args } => soak::run(&context, &args),
         Command::Bench { name, args } => bench::run(&context, &name, &args),
     }
 }

@@ -10,7 +10,6 @@ use opship_record::entry::{Body, BodyKind, ClientId};
 use opship_record::observation::{self, Observation};
 use opship_record::record::{Lists, StepStreams};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A new entry.
 pub(crate) struct NewEntry<'a> {
@@ -281,6 +280,5 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<u8>, ClientError> {
 
 /// Now, in milliseconds since 1970.
 pub(crate) fn now_millis() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(crate::fs::clock_nanos() / 1_000_000).unwrap_or(0)
 }

@@ -9,7 +9,7 @@ mod signature;
 
 pub(crate) use content::{KeptContent, LiveContent, changed, unreadable};
 pub(crate) use copy::{copy_hashed, stream_hashed, write_new};
-pub(crate) use signature::{Signature, is_racy, now_nanos};
+pub(crate) use signature::{Signature, clock_nanos, is_racy, now_nanos};
 
 use crate::staging::STAGING;
 use opship_record::node::{Kind, MODE_MASK};

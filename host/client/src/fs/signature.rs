@@ -48,7 +48,25 @@ pub(crate) fn is_racy(signature: &Signature, taken: i64) -> bool {
     taken.saturating_sub(signature.ctime.max(signature.mtime.min(taken))) < GRANULARITY
 }
 
-/// Now, in nanoseconds since 1970.
+/// What people's clock says, in nanoseconds since 1970. It may be wrong and it may go back, so nothing but what people read
+/// may depend on it.
+pub(crate) fn clock_nanos() -> i64 {
+    now_nanos().saturating_add(clock_error())
+}
+
+/// A test may set the clock wrong, by so many seconds.
+#[cfg(feature = "failpoints")]
+fn clock_error() -> i64 {
+    let seconds: Option<i64> = std::env::var("OPSHIP_TEST_CLOCK").ok().and_then(|text| text.parse().ok());
+    seconds.unwrap_or(0).saturating_mul(1_000_000_000)
+}
+
+#[cfg(not(feature = "failpoints"))]
+fn clock_error() -> i64 {
+    0
+}
+
+/// Now, in nanoseconds since 1970, as the file system's times are.
 pub(crate) fn now_nanos() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)

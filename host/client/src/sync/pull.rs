@@ -73,6 +73,7 @@ impl Sync<'_> {
             }
         }
         if let Some(here) = self.adopting.take() {
+            self.copy.set_setting(UNSETTLED, "1")?;
             self.copy.adopt(&here, &states)?;
         }
         if self.interrupted {
@@ -106,13 +107,22 @@ impl Sync<'_> {
         Ok(Some(last))
     }
 
-    /// Paths that were left alone before are tried again: the entries that stood against them may have ended.
+    /// Paths that were left alone before are tried again: the entries that stood against them may have ended. What the
+    /// server holds of them is asked for anew, since these entries changed it.
     async fn apply_deferred(&mut self, report: &mut PullReport) -> Result<bool, ClientError> {
-        let deferred = self.copy.deferred()?;
+        let deferred: Vec<TreePath> = self.copy.deferred()?.into_iter().map(|deferred| deferred.path).collect();
         if deferred.is_empty() {
             return Ok(false);
         }
-        self.apply(deferred.into_iter().map(|d| (d.path, d.node)).collect(), report).await
+        let mut differing = Vec::new();
+        for (path, node) in self.api.nodes(&deferred, Some(report.version)).await? {
+            if self.copy.node(&path)? == node {
+                self.copy.undefer(&path)?;
+            } else {
+                differing.push((path, node));
+            }
+        }
+        self.apply(differing, report).await
     }
 
     pub(super) async fn apply(
