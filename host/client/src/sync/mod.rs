@@ -146,8 +146,7 @@ impl<'a> Sync<'a> {
     /// # Errors
     /// [`ClientError::Refused`] if the entry has ended, [`ClientError::Busy`] while another sync is at work; [`ClientError`] from the network.
     pub async fn drop_entry(mut self, number: u64) -> Result<(Vec<u64>, PullReport), ClientError> {
-        // A watch holds it for a moment at a time.
-        let _lock = self.copy.lock_sync_within(PATIENCE).await?;
+        let _lock = self.lock().await?;
         let entry = self.copy.entry(number)?;
         if entry.verdict().is_some() {
             return Err(ClientError::Refused(format!("entry {number} has ended; only one that waits can be dropped")));
@@ -180,9 +179,9 @@ impl<'a> Sync<'a> {
     }
 
     /// Takes the lock that allows one sync at a time, for other work that must not meet one.
-    fn lock(&self) -> Result<OwnedFd, ClientError> {
-        let busy = || ClientError::Refused("an 'opship sync' works on this folder; wait for it".to_owned());
-        self.copy.try_lock_sync()?.ok_or_else(busy)
+    async fn lock(&self) -> Result<OwnedFd, ClientError> {
+        // A watch holds it for a moment at a time.
+        self.copy.lock_sync_within(PATIENCE).await
     }
 
     /// Registers what was added here while the server was away.

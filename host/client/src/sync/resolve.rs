@@ -29,7 +29,7 @@ impl Sync<'_> {
         keep: Keep,
         dry_run: bool,
     ) -> Result<PutReport, ClientError> {
-        let _lock = self.lock()?;
+        let _lock = self.lock().await?;
         self.copy.append_changes()?;
         let (mut states, mut decided) = (Vec::new(), Vec::new());
         for conflict in conflicts {

@@ -33,7 +33,7 @@ impl Sync<'_> {
         to: &Destination,
         dry_run: bool,
     ) -> Result<PutReport, ClientError> {
-        let _lock = self.lock()?;
+        let _lock = self.lock().await?;
         let mut states = Vec::new();
         for path in paths {
             for (found, node) in self.states_at(path, version).await? {

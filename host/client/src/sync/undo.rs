@@ -27,7 +27,7 @@ impl Sync<'_> {
     /// [`ClientError::Refused`] if the entry has no result in the workspace, or if paths were changed since and `force` is
     /// not given; [`ClientError`] from the network or the disk.
     pub async fn undo(mut self, number: u64, options: UndoOptions) -> Result<PutReport, ClientError> {
-        let _lock = self.lock()?;
+        let _lock = self.lock().await?;
         let entry = self.copy.entry(number)?;
         check_undoable(&entry)?;
         self.copy.append_changes()?;
