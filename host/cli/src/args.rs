@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::admin_args::Admin;
 use crate::limits::{RunLimits, ServeLimits};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -47,6 +48,11 @@ pub(crate) enum Command {
     /// Register, list and remove modules
     #[command(subcommand)]
     Module(Module),
+    /// Show what opship's own folder takes in this working copy
+    Du {},
+    /// Keep a server in order (for its administrators)
+    #[command(subcommand)]
+    Admin(Admin),
     /// Print a completion script for a shell
     Completions {
         /// The shell

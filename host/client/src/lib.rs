@@ -38,6 +38,7 @@ mod staging;
 mod steps;
 pub mod sync;
 mod tree;
+mod usage;
 mod values;
 mod working_copy;
 
@@ -49,4 +50,5 @@ pub use mounts::{MountStore, MountTree};
 pub use remote::{RemoteChange, Skipped};
 pub use run::{RunReport, RunRequest, StdinRequest, StepRequest};
 pub use scan::{Scan, Unsupported};
+pub use usage::Purpose;
 pub use working_copy::WorkingCopy;

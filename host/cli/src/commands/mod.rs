@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod admin;
 mod entries;
 mod examination;
 mod inspect;
@@ -35,6 +36,8 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Why(arguments) => inspect::why(&arguments, json),
         Command::Module(Module::Check(arguments)) => return module_check::check(&arguments, json),
         Command::Module(arguments) => module::module(arguments, json),
+        Command::Du {} => admin::usage(json),
+        Command::Admin(command) => return admin::admin(&command, json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "opship", &mut script);

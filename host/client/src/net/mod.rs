@@ -1,11 +1,13 @@
 //! The network half: one kept HTTP/1.1 connection to the server, and the calls of its API.
 
+mod admin;
 mod api;
 mod body;
 mod credentials;
 mod transport;
 mod url;
 
+pub use admin::{Admin, OnServerProgress};
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::token_for;

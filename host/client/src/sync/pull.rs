@@ -19,6 +19,8 @@ const BATCH_PATHS: usize = 1000;
 const BATCH_BYTES: u64 = 256 << 20;
 /// Longest content that is fetched together with others.
 const SMALL: u64 = 64 << 10;
+/// The problem of a version that is beyond the workspace's retention.
+const FORGOTTEN: &str = "forgotten";
 /// Bytes of small contents asked for in one request.
 const FETCH_BYTES: u64 = 8 << 20;
 
@@ -53,15 +55,22 @@ impl Sync<'_> {
     }
 
     /// The head, and what differs from it here: of what changed since `base`, and of what may be ahead of it. After an
-    /// interrupted sync the whole tree is compared.
+    /// interrupted sync, or for a version that retention has let go, the whole tree is compared.
     async fn wanted(&mut self, base: u64) -> Result<(Version, Vec<State>), ClientError> {
-        let from = if self.interrupted { 0 } else { base };
-        let (head, mut changes) = self.api.changes(from).await?;
+        let mut whole = self.interrupted;
+        let (head, mut changes) = match self.api.changes(if whole { 0 } else { base }).await {
+            // The server no longer knows what the working copy stands on: then the whole tree is compared.
+            Err(ClientError::Problem { kind, .. }) if kind == FORGOTTEN => {
+                whole = true;
+                self.api.changes(0).await?
+            }
+            changes => changes?,
+        };
         let mut states: BTreeMap<TreePath, Option<Node>> = BTreeMap::new();
         while let Some((path, node)) = changes.next().await? {
             states.insert(path, node);
         }
-        if self.interrupted {
+        if whole {
             for path in self.copy.synced_paths()? {
                 states.entry(path).or_insert(None);
             }

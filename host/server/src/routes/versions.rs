@@ -37,8 +37,21 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let page: Page = query(&uri)?;
     let limit = page.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
-    let versions = blocking(move || state.store.versions(&scope, page.before, limit)).await??;
-    let shown: Vec<_> = versions.iter().map(json::version).collect();
+    let listed = blocking(move || {
+        let versions = state.store.versions(&scope, page.before, limit)?;
+        let (first, last) = (versions.last().map_or(0, |v| v.number), versions.first().map_or(0, |v| v.number));
+        let forgotten = state.store.forgotten(&scope, first, last)?;
+        Ok::<_, StorageError>((versions, forgotten))
+    });
+    let (versions, forgotten) = listed.await??;
+    let shown = versions.iter().map(|version| {
+        let mut shown = json::version(version);
+        if forgotten.contains(&version.number) {
+            shown["forgotten"] = json!(true);
+        }
+        shown
+    });
+    let shown: Vec<_> = shown.collect();
     Ok(json(StatusCode::OK, json!({ "versions": shown })))
 }
 
@@ -131,7 +144,8 @@ pub(super) async fn changes(
     let since: Since = query(&uri)?;
     let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
     let (from, head) = blocking(move || {
-        let from = find(&own, &own_scope, &since.from.to_string())?;
+        // One that is forgotten is refused here, before anything is answered.
+        let (from, _) = tree(&own, &own_scope, &since.from.to_string())?;
         Ok::<_, Problem>((from, own.store.head(&own_scope)?))
     })
     .await??;
@@ -213,7 +227,6 @@ fn find(state: &Shared, scope: &Scope, version: &str) -> Result<Version, Problem
 
 fn tree(state: &Shared, scope: &Scope, version: &str) -> Result<(Version, TreeView), Problem> {
     let version = find(state, scope, version)?;
-    let view = state.store.tree(scope, &version.root)?;
-    let view = view.ok_or_else(|| Problem::internal(&format!("version {} has no tree", version.number)))?;
+    let view = state.store.version_tree(scope, &version)?;
     Ok((version, view))
 }
