@@ -188,7 +188,7 @@ fn each_kind_of_damage_is_found_and_its_places_named() {
         let report = check(&store, true);
         let found: Vec<_> = report.findings.iter().filter(|finding| finding.kind == kind).collect();
         assert!(!found.is_empty(), "{what}: {:?}", report.findings);
-        assert!(found.iter().all(|finding| !finding.advice().is_empty() && !finding.repaired), "{what}");
+        assert!(found.iter().all(|finding| !finding.advice.is_empty() && !finding.repaired), "{what}");
         if let Some((place, versions)) = place {
             let affected = found.iter().flat_map(|finding| &finding.affected);
             let named = affected.clone().find(|affected| affected.place == place);

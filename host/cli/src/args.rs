@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::commands::invite::Admin;
+use crate::admin_args::Admin;
 use crate::commands::join::Join;
 use crate::commands::pause::{Pause, Resume};
 use crate::commands::watch::Watch;
@@ -69,7 +69,9 @@ pub(crate) enum Command {
     /// Register, list and remove modules
     #[command(subcommand)]
     Module(Module),
-    /// Administer a server
+    /// Show what opship's own folder takes in this working copy
+    Du {},
+    /// Let people in, and keep a server in order (for its administrators)
     #[command(subcommand)]
     Admin(Admin),
     /// Print a completion script for a shell

@@ -1,6 +1,7 @@
 //! opship: the command line, and the server behind `opship serve`.
 #![forbid(unsafe_code)]
 
+mod admin_args;
 mod args;
 mod commands;
 mod duration;

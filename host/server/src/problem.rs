@@ -67,16 +67,21 @@ impl Problem {
     pub(crate) fn detail(&self) -> &str {
         &self.detail
     }
-}
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let mut members = self.more;
+    /// The problem details.
+    pub(crate) fn as_json(&self) -> Value {
+        let mut members = self.more.clone();
         members.insert("type".to_owned(), json!(format!("urn:opship:problem:{}", self.name)));
         members.insert("title".to_owned(), json!(self.name.replace('-', " ")));
         members.insert("status".to_owned(), json!(self.status.as_u16()));
         members.insert("detail".to_owned(), json!(self.detail));
-        let mut response = (self.status, Value::Object(members).to_string()).into_response();
+        Value::Object(members)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.as_json().to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if self.status == StatusCode::UNAUTHORIZED {

@@ -12,6 +12,7 @@ use crate::store::Inner;
 use crate::{Principal, StorageError, Store};
 use opship_record::version::Version;
 use opship_record::{Hash, tree};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ pub struct CheckOptions {
 }
 
 /// Something that is not as it must be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What kind it is: `database`, `dangling-row`, `version-chain`, `node-damaged`, `node-missing`, `blob-damaged`,
     /// `blob-missing`, `blob-length`, `chunk-damaged`, `pack-missing`, `pack-short`, `orphan-file`.
@@ -37,11 +38,12 @@ pub struct Finding {
     pub more: u64,
     /// Was it put right?
     pub repaired: bool,
+    /// What to do about it.
+    pub advice: &'static str,
 }
 
 impl Finding {
-    /// What to do about it.
-    pub fn advice(&self) -> &'static str {
+    fn advise(&self) -> &'static str {
         match self.kind {
             "orphan-file" if self.repaired => "it was removed",
             "orphan-file" => "nothing names it; 'opship admin fsck --repair' removes it",
@@ -55,7 +57,7 @@ impl Finding {
 }
 
 /// What was found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CheckReport {
     /// All findings; none if the store is well.
     pub findings: Vec<Finding>,
@@ -111,6 +113,9 @@ impl Check<'_> {
         for file in orphans {
             let finding = self.find("orphan-file", file.display().to_string());
             self.report.findings[finding].repaired = options.repair && std::fs::remove_file(&file).is_ok();
+        }
+        for finding in &mut self.report.findings {
+            finding.advice = finding.advise();
         }
         Ok(self.report)
     }
@@ -283,7 +288,7 @@ impl Check<'_> {
 }
 
 fn find(findings: &mut Vec<Finding>, kind: &'static str, what: String) -> usize {
-    findings.push(Finding { kind, what, affected: Vec::new(), more: 0, repaired: false });
+    findings.push(Finding { kind, what, affected: Vec::new(), more: 0, repaired: false, advice: "" });
     findings.len() - 1
 }
 

@@ -14,6 +14,7 @@ use crate::store::Inner;
 use crate::visible::Bits;
 use crate::{Principal, Store, failpoint};
 use opship_record::Hash;
+use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ impl Default for CollectOptions {
 }
 
 /// What was collected, or would be.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CollectReport {
     /// Versions forgotten.
     pub versions: u64,

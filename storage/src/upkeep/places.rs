@@ -7,6 +7,7 @@ use crate::store::Inner;
 use opship_record::node::Node;
 use opship_record::tree::{self, TreeEntry, TreeError};
 use opship_record::{Hash, TreePath};
+use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::vec::IntoIter;
 
@@ -14,7 +15,7 @@ use std::vec::IntoIter;
 const NAMED: usize = 20;
 
 /// A place that damage reaches.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Affected {
     /// The workspace.
     pub workspace: String,

@@ -8,11 +8,12 @@ use crate::store::Inner;
 use crate::visible::Bits;
 use crate::{Principal, StorageError, Store};
 use opship_record::{Hash, tree};
+use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
 
 /// What a workspace takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct WorkspaceUsage {
     /// Its name.
     pub name: String,
@@ -31,7 +32,7 @@ pub struct WorkspaceUsage {
 }
 
 /// What a store takes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// Each workspace, by name.
     pub workspaces: Vec<WorkspaceUsage>,

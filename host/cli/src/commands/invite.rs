@@ -2,19 +2,12 @@
 
 use super::{here, wait};
 use crate::{duration, output};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use opship_client::net::{Api, InviteInfo, ServerUrl, admin_token_for};
 use opship_client::sync::Source;
 use opship_client::{ClientError, InviteLine};
 use serde_json::json;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// What administrators do on a server.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Admin {
-    /// Let somebody into a workspace: prints one line for 'opship join', which works once
-    Invite(Invite),
-}
 
 #[derive(Debug, Args)]
 pub(crate) struct Invite {
@@ -67,8 +60,7 @@ impl Role {
     }
 }
 
-pub(super) fn admin(command: &Admin, json: bool) -> Result<(), ClientError> {
-    let Admin::Invite(arguments) = command;
+pub(super) fn invite(arguments: &Invite, json: bool) -> Result<(), ClientError> {
     let source = source(arguments)?;
     let token = admin_token_for(&source.server, &source.workspace)?;
     let mut api = Api::new(source.server.clone(), token, &source.workspace);

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod decide;
+mod admin;
 mod entries;
 mod examination;
 mod history;
@@ -33,7 +34,6 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Init(arguments) => setup::init(arguments, json),
         Command::Clone(arguments) => setup::clone(arguments, json),
         Command::Join(arguments) => join::join(&arguments, json),
-        Command::Admin(command) => invite::admin(&command, json),
         Command::Leave(arguments) => setup::leave(&arguments, json),
         Command::Status(_) => status::status(json),
         Command::Sync(arguments) => sync::sync(&arguments, json),
@@ -52,6 +52,8 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Why(arguments) => inspect::why(&arguments, json),
         Command::Module(Module::Check(arguments)) => return module_check::check(&arguments, json),
         Command::Module(arguments) => module::module(arguments, json),
+        Command::Du {} => admin::usage(json),
+        Command::Admin(command) => return admin::admin(&command, json),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "opship", &mut script);

@@ -130,3 +130,8 @@ pub(crate) fn released_with_displaced(db: &Connection) -> rusqlite::Result<Vec<u
     .query_map([], |row| Ok(uint(row.get(0)?)))?
     .collect()
 }
+
+/// All displaced files, relative to the root.
+pub(crate) fn displaced_files(db: &Connection) -> rusqlite::Result<Vec<String>> {
+    db.prepare_cached("SELECT file FROM displaced")?.query_map([], |row| row.get(0))?.collect()
+}

@@ -1,5 +1,6 @@
 //! The network half: one kept HTTP/1.1 connection to the server, and the calls of its API.
 
+mod admin;
 mod api;
 mod body;
 mod credentials;
@@ -9,6 +10,7 @@ mod transfers;
 mod transport;
 mod url;
 
+pub use admin::{Admin, OnServerProgress};
 pub(crate) use api::pack;
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo};
 pub use api::{VersionInfo, WorkspaceInfo};

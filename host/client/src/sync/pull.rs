@@ -24,6 +24,8 @@ const SMALL: u64 = 64 << 10;
 const WITH_BASE: u64 = 2 << 10;
 /// A small content, and what is here that it is likely like.
 type Different = (Hash, u64, Base);
+/// The problem of a version that is beyond the workspace's retention.
+const FORGOTTEN: &str = "forgotten";
 /// Bytes of small contents asked for in one request.
 const FETCH_BYTES: u64 = 8 << 20;
 
@@ -61,12 +63,20 @@ impl Sync<'_> {
     }
 
     /// The head, `None` where that is `base`, and what differs from it here: of what changed since `base`, and of what may
-    /// be ahead of it. After an interrupted sync the whole tree is compared.
+    /// be ahead of it. After an interrupted sync, or for a version that retention has let go, the whole tree is compared.
     async fn wanted(&mut self, base: u64) -> Result<(Option<Version>, Vec<State>), ClientError> {
-        let from = if self.interrupted { 0 } else { base };
+        let mut whole = self.interrupted;
+        let changes = match self.api.changes(if whole { 0 } else { base }).await {
+            // The server no longer knows what the working copy stands on: then the whole tree is compared.
+            Err(ClientError::Problem { kind, .. }) if kind == FORGOTTEN => {
+                whole = true;
+                self.api.changes(0).await?
+            }
+            changes => changes?,
+        };
         let mut states: BTreeMap<TreePath, Option<Node>> = BTreeMap::new();
         let mut head = None;
-        if let Some((version, mut changes)) = self.api.changes(from).await? {
+        if let Some((version, mut changes)) = changes {
             head = Some(version);
             while let Some((path, node)) = changes.next().await? {
                 states.insert(path, node);
@@ -76,7 +86,7 @@ impl Sync<'_> {
             self.copy.set_setting(UNSETTLED, "1")?;
             self.copy.adopt(&here, &states)?;
         }
-        if self.interrupted {
+        if whole {
             for path in self.copy.synced_paths()? {
                 states.entry(path).or_insert(None);
             }

@@ -1,5 +1,6 @@
 //! The HTTP surface (docs/wire-format.md, "HTTP"). One file for each family of addresses.
 
+mod admin;
 mod blobs;
 mod clients;
 mod entries;
@@ -25,6 +26,9 @@ use std::sync::Arc;
 pub(crate) fn router(state: Arc<State>) -> Router {
     let guarded = Router::new()
         .route("/v1/server", get(server::about))
+        .route("/v1/admin/gc", post(admin::collect))
+        .route("/v1/admin/fsck", post(admin::check))
+        .route("/v1/admin/du", get(admin::usage))
         .route("/v1/modules", get(server::standard_modules))
         .route("/v1/workspaces", get(workspaces::list).post(workspaces::create))
         .route("/v1/workspaces/{ws}", get(workspaces::show).patch(workspaces::change))

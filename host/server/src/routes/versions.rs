@@ -40,7 +40,13 @@ pub(super) async fn list(
     let limit = page.limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
     let shown = blocking(move || {
         let versions = state.store.versions(&scope, page.before, limit)?;
-        with_authors(&state, &scope, &versions)
+        let (first, last) = (versions.last().map_or(0, |v| v.number), versions.first().map_or(0, |v| v.number));
+        let forgotten = state.store.forgotten(&scope, first, last)?;
+        let mut shown = with_authors(&state, &scope, &versions)?;
+        for (_, shown) in versions.iter().zip(&mut shown).filter(|(version, _)| forgotten.contains(&version.number)) {
+            shown["forgotten"] = json!(true);
+        }
+        Ok::<_, Problem>(shown)
     })
     .await??;
     Ok(json(StatusCode::OK, json!({ "versions": shown })))
@@ -155,7 +161,10 @@ pub(super) async fn changes(
     };
     let (from, to) = blocking(move || {
         let to = since.to.map_or("head".to_owned(), |number| number.to_string());
-        Ok::<_, Problem>((find(&own, &own_scope, &since.from.to_string())?, find(&own, &own_scope, &to)?))
+        // One that is forgotten is refused here, before anything is answered.
+        let (from, _) = tree(&own, &own_scope, &since.from.to_string())?;
+        let (to, _) = tree(&own, &own_scope, &to)?;
+        Ok::<_, Problem>((from, to))
     })
     .await??;
     if since.brief.is_some() && from.number == to.number {
@@ -243,7 +252,6 @@ fn find(state: &Shared, scope: &Scope, version: &str) -> Result<Version, Problem
 
 fn tree(state: &Shared, scope: &Scope, version: &str) -> Result<(Version, TreeView), Problem> {
     let version = find(state, scope, version)?;
-    let view = state.store.tree(scope, &version.root)?;
-    let view = view.ok_or_else(|| Problem::internal(&format!("version {} has no tree", version.number)))?;
+    let view = state.store.version_tree(scope, &version)?;
     Ok((version, view))
 }
