@@ -25,7 +25,7 @@ mod tree;
 
 pub use access::{Principal, Role, Scope, WorkspaceInfo};
 pub use blobs::{BlobContent, SMALL_BLOB, Staging};
-pub use entry::{Commit, Committed, Ending, EntryDetail, EntryFilter, Event, Finish, StoredEntry};
+pub use entry::{Commit, Committed, Ending, EntryDetail, EntryFilter, Event, Finish, OperationOfVersion, StoredEntry};
 pub use error::StorageError;
 pub use module::{ModuleInfo, STANDARD_PREFIX};
 pub use settings::{Rebase, Setting, Settings};

@@ -46,7 +46,7 @@ mod working_copy;
 pub use conflict::date;
 pub use error::ClientError;
 pub use folder::FolderTree;
-pub use layout::{Config, UserCache, find_root};
+pub use layout::{Config, ReplayOnPull, UserCache, find_root};
 pub use log::{Deferred, EntryState, LogEntry, Origin, Traffic};
 pub use mounts::{MountStore, MountTree};
 pub use remote::{RemoteChange, Skipped};

@@ -4,7 +4,7 @@ use super::{book, entries, here, wait};
 use crate::args::{Drop as DropArguments, Sync as Arguments};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use opship_client::sync::{EntryReport, Progress, Sync, SyncReport};
+use opship_client::sync::{EntryReport, Progress, Replayed, Sync, SyncReport};
 use opship_client::{ClientError, WorkingCopy};
 use opship_record::answer::{Reason, Verdict};
 use serde_json::json;
@@ -72,7 +72,7 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
     }
     let mut book = book(&copy)?;
     let bars = Bars::new(json);
-    let report = wait(Sync::new(&copy, &mut book, &bars)?.run())?;
+    let report = wait(Sync::new(&copy, &mut book, &bars)?.with_engine(Box::new(super::run::engine)).run())?;
     drop(bars);
     let waiting = copy.pending()?.len();
     if json {
@@ -167,12 +167,18 @@ fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value {
             "version": report.pulled.version,
             "paths": report.pulled.changed,
             "deferred": report.pulled.deferred,
+            "names": report.pulled.names,
+            "replayed": report.pulled.replayed.iter().map(replayed).collect::<Vec<_>>(),
             "conflict_copies": report.pulled.conflict_copies,
         },
         "sent": report.sent,
         "received": report.received,
         "seconds": report.seconds,
     })
+}
+
+fn replayed(replayed: &Replayed) -> serde_json::Value {
+    json!({ "version": replayed.version, "saved": replayed.saved, "micros": replayed.micros })
 }
 
 /// With many entries, those that need no attention are only counted.
@@ -212,8 +218,12 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
             ));
         }
     }
+    print_replayed(&report.pulled.replayed, verbose);
     for (path, reason) in &report.pulled.deferred {
         output::note(&format!("'{path}' was left alone: {reason}"));
+    }
+    for (path, reason) in &report.pulled.names {
+        output::note(&format!("'{path}' came, but other systems may not hold it: {reason}"));
     }
     for path in &report.pulled.conflict_copies {
         output::note(&format!("your own bytes are kept as '{path}'"));
@@ -230,6 +240,22 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
         output::bytes(report.received),
         report.seconds
     ));
+}
+
+fn print_replayed(replayed: &[Replayed], verbose: bool) {
+    for one in replayed.iter().filter(|_| verbose) {
+        output::line(&format!(
+            "version {}: replayed here in {:.0} ms, {} not downloaded",
+            one.version,
+            one.micros as f64 / 1000.0,
+            output::bytes(one.saved)
+        ));
+    }
+    if !replayed.is_empty() {
+        let saved = replayed.iter().map(|one| one.saved).sum();
+        let operations = output::count(replayed.len() as u64, "operation");
+        output::line(&format!("{operations} of others replayed here: {} not downloaded", output::bytes(saved)));
+    }
 }
 
 fn row(entry: &EntryReport) -> Vec<String> {

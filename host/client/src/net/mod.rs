@@ -7,7 +7,7 @@ mod transport;
 mod url;
 
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo};
-pub use api::{VersionInfo, WorkspaceInfo};
+pub use api::{OperationOfVersion, VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::token_for;
 pub use transport::{Counter, Transport};

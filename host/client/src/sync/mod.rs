@@ -2,10 +2,12 @@
 
 mod conflict;
 mod diff;
+mod names;
 mod parts;
 mod pull;
 mod put;
 mod rebase;
+mod replay;
 mod report;
 mod resolve;
 mod restore;
@@ -16,7 +18,7 @@ mod value_cost;
 
 pub use diff::{DiffOptions, TreeDifference};
 pub use put::PutReport;
-pub use report::{EntryReport, PullReport, SyncReport};
+pub use report::{EntryReport, PullReport, Replayed, SyncReport};
 pub use resolve::Keep;
 pub use restore::Destination;
 pub use setup::{Source, clone, init};
@@ -25,9 +27,11 @@ pub use undo::UndoOptions;
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::{ClientError, WorkingCopy};
-use opship_record::TreePath;
+use names::Arrived;
+use opship_engine::Engine;
 use opship_record::answer::Verdict;
 use opship_record::entry::ClientId;
+use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -37,6 +41,9 @@ pub trait Progress {
     /// `done` of `total` bytes or entries of `what`; `total` is 0 if it is not known.
     fn step(&self, what: &str, done: u64, total: u64);
 }
+
+/// Makes an engine.
+pub type MakeEngine<'a> = Box<dyn Fn() -> Result<Engine, ClientError> + 'a>;
 
 /// One sync of one working copy.
 pub struct Sync<'a> {
@@ -48,6 +55,12 @@ pub struct Sync<'a> {
     own_versions: Vec<u64>,
     /// Paths whose states in the index may be newer than the version that the working copy stands on.
     ahead: BTreeSet<TreePath>,
+    /// What replays others' operations on a pull, made when it is needed; without it all is downloaded.
+    engine: Option<MakeEngine<'a>>,
+    /// Contents that replays made.
+    replayed: BTreeMap<Hash, tempfile::NamedTempFile>,
+    /// Names that came.
+    arrived: Arrived,
     /// Did an earlier sync end before its pull was complete? Then any state may be newer.
     interrupted: bool,
 }
@@ -74,7 +87,17 @@ impl<'a> Sync<'a> {
         progress: &'a dyn Progress,
     ) -> Result<Sync<'a>, ClientError> {
         let api = api_for(copy)?;
-        Ok(Sync { copy, book, api, progress, own_versions: Vec::new(), ahead: BTreeSet::new(), interrupted: false })
+        let (arrived, ahead) = (Arrived::default(), BTreeSet::new());
+        let (own_versions, replayed, engine) = (Vec::new(), BTreeMap::new(), None);
+        Ok(Sync { copy, book, api, progress, own_versions, ahead, arrived, interrupted: false, engine, replayed })
+    }
+
+    /// Lets pulls replay operations of others instead of downloading what they made, as the working copy's configuration
+    /// allows it. `make` is called if there is one to be replayed.
+    #[must_use]
+    pub fn with_engine(mut self, make: MakeEngine<'a>) -> Sync<'a> {
+        self.engine = Some(make);
+        self
     }
 
     /// Finds changed files, ships all entries that are ready, and pulls. What could not be done stays for the next time.
@@ -103,6 +126,7 @@ impl<'a> Sync<'a> {
                 break;
             }
         }
+        report.pulled.names = self.arrived.remarkable(self.copy)?;
         self.tell_resolved().await?;
         let traffic = counter.count();
         (report.sent, report.received) = (traffic.sent, traffic.received);
