@@ -174,6 +174,17 @@ pub struct EntryDetail {
     pub pinned: Vec<Hash>,
 }
 
+/// An operation whose replay makes what a version holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperationOfVersion {
+    /// The version that it made.
+    pub version: u64,
+    /// Its record; of one that ended `rebased`, that of the run on the other inputs.
+    pub record: Record,
+    /// The contents that it wrote, each once.
+    pub outputs: Vec<Hash>,
+}
+
 /// Which entries to list, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct EntryFilter {

@@ -30,7 +30,7 @@ mod visible;
 
 pub use access::{Principal, Role, Scope, WorkspaceInfo};
 pub use blobs::{BlobContent, SMALL_BLOB, Staging};
-pub use entry::{Commit, Committed, Ending, EntryDetail, EntryFilter, Event, Finish, StoredEntry};
+pub use entry::{Commit, Committed, Ending, EntryDetail, EntryFilter, Event, Finish, OperationOfVersion, StoredEntry};
 pub use error::StorageError;
 pub use invite::{Author, Invite, InviteState, Invited};
 pub use module::{ModuleInfo, STANDARD_PREFIX};

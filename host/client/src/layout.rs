@@ -16,6 +16,26 @@ pub struct Config {
     pub server: String,
     /// The workspace's name.
     pub workspace: String,
+    /// Which operations of others a pull may replay here instead of downloading what they made.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub replay_on_pull: ReplayOnPull,
+}
+
+fn is_default(policy: &ReplayOnPull) -> bool {
+    *policy == ReplayOnPull::default()
+}
+
+/// Which operations of others a pull may replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayOnPull {
+    /// Those whose modules this build carries or this working copy has pinned.
+    #[default]
+    Standard,
+    /// All whose modules are here.
+    All,
+    /// None.
+    Never,
 }
 
 impl Config {

@@ -55,7 +55,7 @@ pub use conflict::date;
 pub use error::ClientError;
 pub use folder::FolderTree;
 pub use invite::InviteLine;
-pub use layout::{Config, UserCache, find_root};
+pub use layout::{Config, ReplayOnPull, UserCache, find_root};
 pub use log::{Deferred, EntryState, LogEntry, Origin, Traffic};
 pub use mounts::{MountStore, MountTree};
 pub use remote::{RemoteChange, Skipped};

@@ -95,6 +95,12 @@ impl ModuleBook {
         }
     }
 
+    /// Does this build carry the module, or has this working copy given it a name?
+    pub fn is_trusted(&self, hash: &Hash) -> bool {
+        let pinned = || self.pins.values().any(|pin| pin.hash == hash.to_string());
+        self.standard.iter().any(|(_, bytes)| Hash::of(bytes) == *hash) || pinned()
+    }
+
     /// What a name means without asking the server. `std/NAME` always means the standard operation.
     pub fn pinned(&self, name: &str) -> Option<ModuleChoice> {
         let pin = self.pins.get(name).or_else(|| self.pins.get(name.strip_prefix("std/")?).filter(|pin| pin.standard));

@@ -150,7 +150,35 @@ impl<'a> Pull<'a> {
                 }
             }
         }
+        self.leave_out_what_has_no_folder(&mut list)?;
         Ok(list)
+    }
+
+    /// A list that puts something below what is to be no folder is no tree's: that part of it is left out.
+    fn leave_out_what_has_no_folder(&mut self, list: &mut Vec<Change>) -> Result<(), ClientError> {
+        let mut after: BTreeMap<TreePath, Option<Kind>> = BTreeMap::new();
+        let all = std::mem::take(list);
+        for change in all {
+            let parent = change.path.parent().unwrap_or_default();
+            let above = match after.get(&parent) {
+                Some(kind) => *kind,
+                None => index::kind(&self.copy.shared.db.read(), &parent)?,
+            };
+            let kind = match &change.after {
+                After::Removed => None,
+                After::File { .. } => Some(Kind::File),
+                After::Symlink { .. } => Some(Kind::Symlink),
+                After::Directory { .. } | After::Moved { .. } => Some(Kind::Directory),
+                After::Metadata { kind, .. } => Some(*kind),
+            };
+            if kind.is_some() && above != Some(Kind::Directory) {
+                self.skip(&change, "what it is to lie in is no folder on the server");
+                continue;
+            }
+            after.insert(change.path.clone(), kind);
+            list.push(change);
+        }
+        Ok(())
     }
 
     fn change(&self, path: &TreePath, row: Option<&Row>, node: Option<&Node>) -> Result<Change, ClientError> {

@@ -45,6 +45,15 @@ impl WorkingCopy {
         Ok(rows.into_iter().filter(|(_, row)| row.synced).map(|(path, _)| path).collect())
     }
 
+    /// The paths directly in a folder of the index, in byte order.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub fn children(&self, folder: &TreePath) -> Result<Vec<TreePath>, ClientError> {
+        let rows = index::children(&self.shared.db.read(), folder)?;
+        Ok(rows.into_iter().map(|(path, _)| path).collect())
+    }
+
     /// The paths of which the index holds a state that the server does not.
     ///
     /// # Errors

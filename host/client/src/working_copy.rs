@@ -3,7 +3,7 @@
 use crate::db::{self, Db, intent};
 use crate::fs::{OPSHIP, Root};
 use crate::identity::Identity;
-use crate::layout::{self, Config};
+use crate::layout::{self, Config, ReplayOnPull};
 use crate::staging::Staging;
 use crate::{ClientError, exchange};
 use opship_record::entry::ClientId;
@@ -61,7 +61,8 @@ impl WorkingCopy {
             return Err(ClientError::AlreadyWorkingCopy(path));
         }
         layout::make_folders(&path)?;
-        let config = Config { server: server.to_owned(), workspace: workspace.to_owned() };
+        let (server, workspace) = (server.to_owned(), workspace.to_owned());
+        let config = Config { server, workspace, replay_on_pull: ReplayOnPull::default() };
         config.write(&path)?;
         WorkingCopy::at(path, config)
     }

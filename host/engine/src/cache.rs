@@ -55,6 +55,11 @@ impl DiskCache {
         module
     }
 
+    /// Is there an entry for the module `hash`? Whether it is sound shows when it is loaded.
+    pub(crate) fn holds(&self, hash: &Hash) -> bool {
+        self.folder.join(self.name(hash)).exists()
+    }
+
     /// Keeps the compiled form of `hash`. A cache that cannot be written costs time, not the run.
     pub(crate) fn put(&self, hash: &Hash, artifact: &[u8]) {
         if let Err(error) = self.write(&self.name(hash), artifact).and_then(|()| self.prune()) {

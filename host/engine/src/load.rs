@@ -167,6 +167,12 @@ impl Engine {
         }
     }
 
+    /// Is the module `hash` compiled already, in memory or on disk? Only a guess: what is on disk may turn out damaged.
+    pub fn is_compiled(&self, hash: &Hash) -> bool {
+        let in_memory = lock(&self.inner().loading.kept).modules.iter().any(|module| module.hash() == *hash);
+        in_memory || self.inner().disk.as_ref().is_some_and(|disk| disk.holds(hash))
+    }
+
     /// Why the module `hash` was refused a while ago, if it would be under `limits` too.
     pub fn refusal(&self, limits: &ModuleLimits, hash: &Hash) -> Option<ModuleError> {
         self.inner().loading.refusals.get(hash, limits)

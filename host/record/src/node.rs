@@ -86,6 +86,14 @@ impl Node {
         }
     }
 
+    /// May a tree hold it? A mode has no bits beyond [`MODE_MASK`], and a link has a target that a file system takes.
+    pub fn is_valid(&self) -> bool {
+        match self {
+            Node::File { mode, .. } | Node::Directory { mode } => mode & !MODE_MASK == 0,
+            Node::Symlink { target, .. } => crate::limits::is_link_target(target),
+        }
+    }
+
     /// Kind and content without metadata, as records compare it.
     pub fn content(&self) -> Content {
         match self {

@@ -101,6 +101,11 @@ impl TreePath {
         }
     }
 
+    /// The last component as a file system sees it that ignores case and Unicode form; two that it takes for one are equal.
+    pub fn folded_name(&self) -> Option<String> {
+        self.name().map(folded)
+    }
+
     /// The path or what stands above it, one component below `ancestor`; `None` if the path is not below that.
     pub(crate) fn ancestor_below(&self, ancestor: &TreePath) -> Option<TreePath> {
         let rest = self.text_below(ancestor).filter(|rest| !rest.is_empty())?;
@@ -168,9 +173,16 @@ fn is_reserved(component: &str) -> bool {
     if component.is_ascii() {
         return component.eq_ignore_ascii_case(".opship");
     }
+    folded(component) == ".opship"
+}
+
+/// A name as a file system sees it that ignores case and Unicode form: two names that it takes for one are equal.
+fn folded(component: &str) -> String {
+    if component.is_ascii() {
+        return component.to_ascii_lowercase();
+    }
     let visible = component.chars().filter(|c| !is_ignored_by_hfs(*c));
-    let folded: String = visible.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfkc().collect();
-    folded == ".opship"
+    visible.nfkd().flat_map(char::to_uppercase).flat_map(char::to_lowercase).nfkc().collect()
 }
 
 fn is_ignored_by_hfs(c: char) -> bool {
@@ -260,6 +272,14 @@ mod tests {
         for text in ["a", "a b/c", ".opshipignore", "opship", "é/e\u{301}", "…", "..a", "a\\b", "\u{202e}x"] {
             assert_eq!(path(text).as_str(), text);
         }
+    }
+
+    #[test]
+    fn names_that_some_file_system_takes_for_one_fold_alike() {
+        for (a, b) in [("Makefile", "makefile"), ("d/é", "other/E\u{301}"), ("straße", "STRASSE")] {
+            assert_eq!(path(a).folded_name(), path(b).folded_name(), "{a}");
+        }
+        assert_ne!(path("a").folded_name(), path("b").folded_name());
     }
 
     #[test]

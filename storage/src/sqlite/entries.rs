@@ -2,13 +2,14 @@
 
 use super::{Result, hash_at, limited, now, signed, unsigned_at};
 use crate::StorageError;
-use crate::entry::{EntryDetail, EntryFilter, Event, StoredEntry};
+use crate::entry::{EntryDetail, EntryFilter, Event, OperationOfVersion, StoredEntry};
 use crate::pack;
 use opship_record::answer::{Reason, Verdict};
-use opship_record::codec;
 use opship_record::entry::{Body, BodyKind, ClientId};
 use opship_record::record::Record;
+use opship_record::{Hash, codec};
 use rusqlite::{Connection, Row, params};
+use std::collections::BTreeSet;
 
 const COLUMNS: &str = "id, client, sequence, body_id, kind, verdict, reason, version, made_version, report, detail, \
                        replay_micros, received, sent, principal, time, rebased, resolved";
@@ -78,6 +79,32 @@ pub(crate) fn events(connection: &Connection, workspace: i64, after: i64, limit:
             version: row.get::<_, bool>(3)?.then_some(version),
             time: unsigned_at(row, 4)?,
         });
+    }
+    Ok(found)
+}
+
+/// The operations that made versions above `after`, up to `to`, and that a replay would make again, oldest first.
+pub(crate) fn operations(
+    connection: &Connection,
+    workspace: i64,
+    after: u64,
+    to: u64,
+) -> Result<Vec<OperationOfVersion>> {
+    let mut list = connection.prepare_cached(
+        "SELECT version, body, lists, rebased FROM entry WHERE workspace = ?1 AND made_version AND version > ?2
+         AND version <= ?3 AND kind = 0 AND verdict IN ('matched', 'rebased', 'repaired') ORDER BY version LIMIT ?4",
+    )?;
+    let mut rows = list.query(params![workspace, signed(after), signed(to), limited(usize::MAX)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let rebased: Option<Vec<u8>> = row.get(3)?;
+        let bytes = rebased.map_or_else(|| row.get(1), Ok)?;
+        let record = Record::decode(&bytes).map_err(StorageError::damaged)?;
+        let lists = pack::unpack_lists(&row.get::<_, Vec<u8>>(2)?)?;
+        let outputs: BTreeSet<Hash> =
+            lists.changes.iter().filter_map(|c| c.after.blob()).map(|(_, hash)| hash).collect();
+        let version = unsigned_at(row, 0)?;
+        found.push(OperationOfVersion { version, record, outputs: outputs.into_iter().collect() });
     }
     Ok(found)
 }

@@ -118,6 +118,7 @@ CREATE INDEX module_by_hash ON module (hash);
 const REBASED: &str = "
 ALTER TABLE entry ADD COLUMN rebased BLOB;
 ALTER TABLE entry ADD COLUMN resolved INTEGER;
+CREATE INDEX entry_by_version ON entry (workspace, version) WHERE made_version;
 ";
 
 /// Brings the database to the newest layout, each step in a transaction of its own.

@@ -40,6 +40,15 @@ impl Store {
         self.0.database.read(|connection| entries::events(connection, scope.workspace, after, limit))
     }
 
+    /// The operations that made versions above `after`, up to `to`, and that a replay would make again, oldest first; at most
+    /// 1,000.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails or what is kept is damaged.
+    pub fn operations(&self, scope: &Scope, after: u64, to: u64) -> Result<Vec<crate::OperationOfVersion>> {
+        self.0.database.read(|connection| entries::operations(connection, scope.workspace, after, to))
+    }
+
     /// Notes that what these entries of a client left to decide is decided: what they pin may be collected from now on.
     /// Numbers that are not here are ignored. Blocks until it is durable.
     ///

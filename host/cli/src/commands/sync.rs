@@ -4,7 +4,7 @@ use super::{book, entries, here, wait};
 use crate::args::{Drop as DropArguments, Sync as Arguments};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use opship_client::sync::{EntryReport, Progress, Sync, SyncReport};
+use opship_client::sync::{EntryReport, Progress, Replayed, Sync, SyncReport};
 use opship_client::watch::{Asked, ask_sync, nudge};
 use opship_client::{ClientError, WorkingCopy};
 use opship_record::answer::{Reason, Verdict};
@@ -75,7 +75,10 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
     // Where a watch runs, it does the work; if it ends before it is done, this process does it.
     let report = match wait(ask_sync(&copy, &bars))? {
         Asked::Done(report) => *report,
-        Asked::Nobody => wait(Sync::new(&copy, &mut book(&copy)?, &bars)?.run())?,
+        Asked::Nobody => {
+            let mut book = book(&copy)?;
+            wait(Sync::new(&copy, &mut book, &bars)?.with_engine(Box::new(super::run::engine)).run())?
+        }
     };
     drop(bars);
     let waiting = copy.pending()?.len();
@@ -175,12 +178,18 @@ pub(super) fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value 
             "version": report.pulled.version,
             "paths": report.pulled.changed,
             "deferred": report.pulled.deferred,
+            "names": report.pulled.names,
+            "replayed": report.pulled.replayed.iter().map(replayed).collect::<Vec<_>>(),
             "conflict_copies": report.pulled.conflict_copies,
         },
         "sent": report.sent,
         "received": report.received,
         "seconds": report.seconds,
     })
+}
+
+fn replayed(replayed: &Replayed) -> serde_json::Value {
+    json!({ "version": replayed.version, "saved": replayed.saved, "micros": replayed.micros })
 }
 
 /// With many entries, those that need no attention are only counted.
@@ -220,8 +229,12 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
             ));
         }
     }
+    print_replayed(&report.pulled.replayed, verbose);
     for (path, reason) in &report.pulled.deferred {
         output::note(&format!("'{path}' was left alone: {reason}"));
+    }
+    for (path, reason) in &report.pulled.names {
+        output::note(&format!("'{path}' came, but other systems may not hold it: {reason}"));
     }
     for path in &report.pulled.conflict_copies {
         output::note(&format!("your own bytes are kept as '{path}'"));
@@ -238,6 +251,22 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
         output::bytes(report.received),
         report.seconds
     ));
+}
+
+fn print_replayed(replayed: &[Replayed], verbose: bool) {
+    for one in replayed.iter().filter(|_| verbose) {
+        output::line(&format!(
+            "version {}: replayed here in {:.0} ms, {} not downloaded",
+            one.version,
+            one.micros as f64 / 1000.0,
+            output::bytes(one.saved)
+        ));
+    }
+    if !replayed.is_empty() {
+        let saved = replayed.iter().map(|one| one.saved).sum();
+        let operations = output::count(replayed.len() as u64, "operation");
+        output::line(&format!("{operations} of others replayed here: {} not downloaded", output::bytes(saved)));
+    }
 }
 
 fn row(entry: &EntryReport) -> Vec<String> {

@@ -10,6 +10,7 @@ use http::{Method, header};
 use opship_record::answer::Answer;
 use opship_record::entry::ClientId;
 use opship_record::node::Node;
+use opship_record::record::Record;
 use opship_record::tree::{self, NodeStore};
 use opship_record::version::Version;
 use opship_record::{Hash, TreePath, codec};
@@ -76,6 +77,17 @@ pub struct VersionInfo {
     pub sequence: Option<u64>,
     /// When it was committed, in milliseconds since 1970.
     pub time: u64,
+}
+
+/// An operation whose replay makes what a version holds.
+#[derive(Debug, Clone)]
+pub struct OperationOfVersion {
+    /// The version.
+    pub version: u64,
+    /// The record of the run that made it.
+    pub record: Record,
+    /// The contents that the run wrote.
+    pub outputs: Vec<Hash>,
 }
 
 /// A registered module as the API carries it.
@@ -397,6 +409,19 @@ impl Api {
         Ok(self.get_json::<Versions>(&path).await?.versions)
     }
 
+    /// The operations that made versions above `after`, up to `to`, and that a replay would make again.
+    pub async fn operations(&mut self, after: u64, to: u64) -> Result<Vec<OperationOfVersion>, ClientError> {
+        let path = self.path(&format!("/operations?after={after}&to={to}"));
+        let mut response = self.transport.send(Method::GET, &path, &[], RequestBody::bytes("")).await?;
+        let mut found = Vec::new();
+        while let Some(item) = response.body.item().await? {
+            let (version, record, outputs): (u64, Record, Vec<Hash>) = decode(&item)?;
+            record.validate()?;
+            found.push(OperationOfVersion { version, record, outputs });
+        }
+        Ok(found)
+    }
+
     /// What a version, or the head, holds at these paths.
     pub async fn nodes(
         &mut self,
@@ -411,7 +436,7 @@ impl Api {
         for paths in paths.chunks(HASHES_AT_ONCE) {
             let mut response = self.post_cbor(&path, codec::encode(&paths)).await?;
             while let Some(item) = response.body.item().await? {
-                found.push(decode(&item)?);
+                found.push(state(&item)?);
             }
         }
         Ok(found)
@@ -484,10 +509,19 @@ impl Changes {
     /// [`ClientError`] from the network; [`ClientError::Protocol`] for a path that no tree may hold.
     pub async fn next(&mut self) -> Result<Option<(TreePath, Option<Node>)>, ClientError> {
         match self.0.item().await? {
-            Some(item) => decode(&item).map(Some),
+            Some(item) => state(&item).map(Some),
             None => Ok(None),
         }
     }
+}
+
+/// A path with what it is, as far as a tree may hold it: the bits of a mode that lend rights never come in this way.
+fn state(bytes: &[u8]) -> Result<(TreePath, Option<Node>), ClientError> {
+    let (path, node): (TreePath, Option<Node>) = decode(bytes)?;
+    if node.as_ref().is_some_and(|node| !node.is_valid()) {
+        return Err(ClientError::Protocol { detail: format!("no tree may hold what the server sent of '{path}'") });
+    }
+    Ok((path, node))
 }
 
 /// A text as part of an address (RFC 3986, section 2.1): all but unreserved characters and `/` as `%XX`.

@@ -13,7 +13,7 @@ mod url;
 pub use admin::{Admin, OnServerProgress};
 pub(crate) use api::pack;
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo};
-pub use api::{VersionInfo, WorkspaceInfo};
+pub use api::{OperationOfVersion, VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::{admin_token_for, keep_token, token_for};
 pub use events::{Event, Events};

@@ -3,10 +3,12 @@
 mod announce;
 mod conflict;
 mod diff;
+mod names;
 mod parts;
 mod pull;
 mod put;
 mod rebase;
+mod replay;
 mod report;
 mod resolve;
 mod restore;
@@ -19,7 +21,7 @@ mod value_cost;
 
 pub use diff::{DiffOptions, TreeDifference};
 pub use put::PutReport;
-pub use report::{EntryReport, PullReport, SyncReport};
+pub use report::{EntryReport, PullReport, Replayed, SyncReport};
 pub use resolve::Keep;
 pub use restore::Destination;
 pub use setup::{Source, clone, init};
@@ -30,9 +32,11 @@ use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::transfer::Memory;
 use crate::{ClientError, WorkingCopy};
-use opship_record::TreePath;
+use names::Arrived;
+use opship_engine::Engine;
 use opship_record::answer::Verdict;
 use opship_record::entry::ClientId;
+use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -42,6 +46,9 @@ pub trait Progress {
     /// `done` of `total` bytes or entries of `what`; `total` is 0 if it is not known.
     fn step(&self, what: &str, done: u64, total: u64);
 }
+
+/// Makes an engine.
+pub type MakeEngine<'a> = Box<dyn Fn() -> Result<Engine, ClientError> + 'a>;
 
 /// One sync of one working copy.
 pub struct Sync<'a> {
@@ -61,6 +68,12 @@ pub struct Sync<'a> {
     holding: bool,
     /// Has the server said that it takes no documents?
     no_documents: bool,
+    /// What replays others' operations on a pull, made when it is needed; without it all is downloaded.
+    engine: Option<MakeEngine<'a>>,
+    /// Contents that replays made.
+    replayed: BTreeMap<Hash, tempfile::NamedTempFile>,
+    /// Names that came.
+    arrived: Arrived,
     /// Did an earlier sync end before its pull was complete? Then any state may be newer.
     interrupted: bool,
     /// What was here before the first pull, until that has looked for it on the server.
@@ -101,8 +114,19 @@ impl<'a> Sync<'a> {
             changed: signatures::Changed::default(),
             holding: false,
             no_documents: false,
+            engine: None,
+            replayed: BTreeMap::new(),
+            arrived: Arrived::default(),
             interrupted: false,
         })
+    }
+
+    /// Lets pulls replay operations of others instead of downloading what they made, as the working copy's configuration
+    /// allows it. `make` is called if there is one to be replayed.
+    #[must_use]
+    pub fn with_engine(mut self, make: MakeEngine<'a>) -> Sync<'a> {
+        self.engine = Some(make);
+        self
     }
 
     /// Finds changed files, ships all entries that are ready, and pulls. What could not be done stays for the next time.
@@ -133,6 +157,7 @@ impl<'a> Sync<'a> {
             }
         }
         self.remember_signatures()?;
+        report.pulled.names = self.arrived.remarkable(self.copy)?;
         self.tell_resolved().await?;
         let traffic = counter.count();
         (report.sent, report.received) = (traffic.sent, traffic.received);

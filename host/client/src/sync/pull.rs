@@ -43,6 +43,7 @@ impl Sync<'_> {
         }
         let (head, wanted) = self.wanted(base).await?;
         let mut news = false;
+        let wanted = self.replay_pulled(base, head.number, wanted, report).await?;
         for batch in batches(wanted) {
             news |= self.apply(batch, report).await?;
         }
@@ -151,7 +152,8 @@ impl Sync<'_> {
         for (path, node) in batch.iter().cloned() {
             let content = match &node {
                 Some(Node::File { hash, length, .. }) => {
-                    contents.get(hash).map(|file| downloaded(file, *hash, *length))
+                    let file = contents.get(hash).or_else(|| self.replayed.get(hash));
+                    file.map(|file| downloaded(file, *hash, *length))
                 }
                 _ => None,
             };
@@ -164,7 +166,10 @@ impl Sync<'_> {
             return Err(ClientError::Changed { path: skip.path.to_string() });
         }
         for (path, node) in batch {
-            report.changed += u64::from(self.copy.node(&path)? == node);
+            if self.copy.node(&path)? == node {
+                report.changed += 1;
+                self.arrived.note(&path, node.is_some());
+            }
         }
         report.deferred = self.copy.deferred()?.into_iter().map(|left| (left.path.to_string(), left.reason)).collect();
         Ok(true)
@@ -179,7 +184,8 @@ impl Sync<'_> {
         let mut seen = BTreeSet::new();
         for (path, node) in batch {
             let Some(Node::File { hash, length, .. }) = node else { continue };
-            if !seen.insert(*hash) || self.copy.blob_source(hash)?.is_some() {
+            let is_here = self.replayed.contains_key(hash) || self.copy.blob_source(hash)?.is_some();
+            if is_here || !seen.insert(*hash) {
                 continue;
             }
             let base = if *length >= WITH_BASE { self.base_at(path)? } else { None };
@@ -247,15 +253,16 @@ impl Sync<'_> {
     }
 }
 
-type State = (TreePath, Option<Node>);
+pub(super) type State = (TreePath, Option<Node>);
 
 /// What is applied together: parents before what they hold, and not too much at once.
-fn batches(wanted: Vec<State>) -> Vec<Vec<State>> {
+pub(super) fn batches(wanted: Vec<State>) -> Vec<Vec<State>> {
     let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
     for (path, node) in wanted {
-        bytes += match &node {
-            Some(Node::File { length, .. }) => *length,
-            _ => 0,
+        // What another end says of lengths may be anything.
+        bytes = match &node {
+            Some(Node::File { length, .. }) => length.saturating_add(bytes),
+            _ => bytes,
         };
         batch.push((path, node));
         if batch.len() >= BATCH_PATHS || bytes >= BATCH_BYTES {

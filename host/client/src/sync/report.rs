@@ -51,6 +51,17 @@ pub struct EntryReport {
     pub seconds: f64,
 }
 
+/// An operation of another that was replayed here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// The version that it made.
+    pub version: u64,
+    /// Bytes of contents that need not be downloaded.
+    pub saved: u64,
+    /// How long it took, in microseconds.
+    pub micros: u64,
+}
+
 /// What came from others.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PullReport {
@@ -60,6 +71,10 @@ pub struct PullReport {
     pub changed: u64,
     /// Paths that wait because of local changes, with the reason.
     pub deferred: Vec<(String, String)>,
+    /// Operations of others that were replayed here, and what that saved.
+    pub replayed: Vec<Replayed>,
+    /// Names that came and that other systems cannot hold, or not beside each other, with the reason.
+    pub names: Vec<(String, String)>,
     /// Conflict copies that were made.
     pub conflict_copies: Vec<String>,
 }

@@ -38,6 +38,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/workspaces/{ws}/versions/{version}/tree/{*path}", get(versions::directory))
         .route("/v1/workspaces/{ws}/files/{*path}", get(versions::file))
         .route("/v1/workspaces/{ws}/changes", get(versions::changes))
+        .route("/v1/workspaces/{ws}/operations", get(versions::operations))
         .route("/v1/workspaces/{ws}/entries", get(entries::list).post(entries::ship))
         .route("/v1/workspaces/{ws}/entries:state", post(entries::state))
         .route("/v1/workspaces/{ws}/entries:resolve", post(entries::resolve))

@@ -194,6 +194,25 @@ pub(super) async fn changes(
     Ok((StatusCode::OK, [kind, encoding], body).into_response())
 }
 
+#[derive(Deserialize)]
+struct Between {
+    after: u64,
+    to: u64,
+}
+
+/// The operations that made versions, as a CBOR sequence of `[version, record, outputs]`.
+pub(super) async fn operations(
+    State(state): State<Arc<Shared>>,
+    Reader(scope): Reader,
+    uri: Uri,
+) -> Result<Response, Problem> {
+    let between: Between = query(&uri)?;
+    let found = blocking(move || state.store.operations(&scope, between.after, between.to)).await??;
+    let items =
+        found.iter().flat_map(|operation| codec::encode(&(operation.version, &operation.record, &operation.outputs)));
+    Ok(cbor(CBOR_SEQUENCE, items.collect()))
+}
+
 /// What a feed of changes is made from.
 struct Feed {
     state: Arc<Shared>,
