@@ -8,6 +8,7 @@ mod place;
 mod recorder;
 mod replay;
 mod report;
+mod scale;
 mod shipper;
 mod stats;
 mod text;
@@ -40,6 +41,7 @@ fn bench() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["replay", ref parts @ ..] => replay::run(parts),
-        _ => Err(BenchError::Failed("which benchmark? There is: replay".to_owned())),
+        ["scale", ref parts @ ..] => scale::run(parts),
+        _ => Err(BenchError::Failed("which benchmark? There are: replay, scale".to_owned())),
     }
 }
