@@ -44,11 +44,10 @@ pub fn import(import: Import) -> Result<Counts, String> {
     let mut kills = 0;
     for number in 0..import.kills {
         let mut child = command(&folder, &["sync"]).spawn().unwrap();
-        // The first two before anything is sent; the others on the way.
-        let share = if number < 2 { 0 } else { bytes / import.kills };
-        let until = tap.count().sent + chance.next() % (share + 1);
+        // The first while files are looked at; the others on the way.
+        let until = tap.count().sent + 1 + chance.next() % (bytes / import.kills);
         let time = Instant::now() + Duration::from_millis(500 + chance.next() % 3000);
-        let early = |now: Instant| if number < 2 { now < time } else { tap.count().sent < until };
+        let early = |now: Instant| if number == 0 { now < time } else { tap.count().sent < until };
         while child.try_wait().unwrap().is_none() && early(Instant::now()) {
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -58,12 +57,13 @@ pub fn import(import: Import) -> Result<Counts, String> {
         kills += 1;
         if number % 2 == 0 {
             child.kill().unwrap();
+            child.wait().unwrap();
         } else {
             drop(server);
+            child.wait().unwrap();
             server = Server::start(&place);
             tap.move_to(server.authority().parse().unwrap());
         }
-        child.wait().unwrap();
         println!("kill {kills}: {} bytes sent so far", tap.count().sent);
     }
     if !command(&folder, &["sync"]).status().unwrap().success() {

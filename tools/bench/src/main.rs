@@ -8,6 +8,7 @@ mod place;
 mod recorder;
 mod replay;
 mod report;
+mod scale;
 mod shipper;
 mod stats;
 mod text;
@@ -42,6 +43,7 @@ fn bench() -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["replay", ref parts @ ..] => replay::run(parts),
         ["value", ref cases @ ..] => value::run(cases),
-        _ => Err(BenchError::Failed("which benchmark? There are: replay, value".to_owned())),
+        ["scale", ref parts @ ..] => scale::run(parts),
+        _ => Err(BenchError::Failed("which benchmark? There are: replay, value, scale".to_owned())),
     }
 }
