@@ -62,7 +62,7 @@ impl Role {
 
 pub(super) fn invite(arguments: &Invite, json: bool) -> Result<(), ClientError> {
     let source = source(arguments)?;
-    let token = admin_token_for(&source.server, &source.workspace)?;
+    let token = admin_token_for(&source.server, Some(&source.workspace))?;
     let mut api = Api::new(source.server.clone(), token, &source.workspace);
     match (arguments.revoke, &arguments.name, arguments.role) {
         (Some(id), ..) => revoke(&mut api, id, arguments.dry_run, json),

@@ -1,7 +1,7 @@
 //! The commands, one file each.
 
-mod decide;
 mod admin;
+mod decide;
 mod entries;
 mod examination;
 mod history;

@@ -2,7 +2,7 @@
 
 use super::body::RequestBody;
 use super::transport::Transport;
-use super::{ServerUrl, token_for};
+use super::{ServerUrl, admin_token_for};
 use crate::ClientError;
 use bytes::BytesMut;
 use http::{Method, header};
@@ -26,7 +26,7 @@ impl Admin {
     /// # Errors
     /// [`ClientError::Unreachable`] without a token.
     pub fn new(server: ServerUrl) -> Result<Admin, ClientError> {
-        let token = token_for(&server)?;
+        let token = admin_token_for(&server, None)?;
         Ok(Admin { transport: Transport::new(server, token) })
     }
 

@@ -22,12 +22,13 @@ pub fn token_for(server: &ServerUrl, workspace: &str) -> Result<String, ClientEr
     found.or_else(|| joined_any(server)).ok_or_else(|| none(server))
 }
 
-/// As [`token_for`], for what administrators do: the server's own admin token comes before one that joining gave.
+/// As [`token_for`], for what administrators do, in a workspace or on the whole server: the server's own admin token comes
+/// before one that joining gave.
 ///
 /// # Errors
 /// As [`token_for`].
-pub fn admin_token_for(server: &ServerUrl, workspace: &str) -> Result<String, ClientError> {
-    let found = variable().or_else(|| local(server)).or_else(|| joined(server, workspace));
+pub fn admin_token_for(server: &ServerUrl, workspace: Option<&str>) -> Result<String, ClientError> {
+    let found = variable().or_else(|| local(server)).or_else(|| joined(server, workspace?));
     found.or_else(|| joined_any(server)).ok_or_else(|| none(server))
 }
 

@@ -41,9 +41,11 @@ impl Sync<'_> {
             self.settled()?;
             return Ok(news);
         }
-        let (head, wanted) = self.wanted(base).await?;
+        let (head, mut wanted) = self.wanted(base).await?;
         let mut news = false;
-        let wanted = self.replay_pulled(base, head.number, wanted, report).await?;
+        if let Some(head) = &head {
+            wanted = self.replay_pulled(base, head.number, wanted, report).await?;
+        }
         for batch in batches(wanted) {
             news |= self.apply(batch, report).await?;
         }

@@ -52,7 +52,7 @@ pub struct EntryReport {
 }
 
 /// An operation of another that was replayed here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replayed {
     /// The version that it made.
     pub version: u64,
