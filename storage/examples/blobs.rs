@@ -28,6 +28,29 @@ fn main() {
         stored(&store, &scope, name, &content);
     }
     println!("stored {:.1} MB of {} MiB", size(data.path()) as f64 / 1e6, 2 * mebibytes);
+    versions(&store, &scope, data.path());
+}
+
+/// 100 versions of a content of 100 MB, each with an edit of a few bytes.
+fn versions(store: &Store, scope: &Scope, data: &Path) {
+    let mut content: Vec<u8> = (1_000_000..1_000_763).flat_map(|n| piece(n, false)).collect();
+    let before = size(data);
+    store.put_blob_bytes(scope, &content).unwrap();
+    let one = size(data) - before;
+    let start = Instant::now();
+    for version in 0..99 {
+        let at = version * 7_919 * 1_013 % content.len();
+        content.splice(at..at + 3, *b"edited");
+        store.put_blob_bytes(scope, &content).unwrap();
+    }
+    let all = size(data) - before;
+    let took = start.elapsed().as_secs_f64();
+    println!(
+        "one version {:.1} MB, 100 versions {:.1} MB, {:.2} s each",
+        one as f64 / 1e6,
+        all as f64 / 1e6,
+        took / 99.0
+    );
 }
 
 /// Bytes without a pattern (xorshift, Marsaglia 2003), or lines of numbers.

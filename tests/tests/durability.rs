@@ -185,15 +185,21 @@ fn at_the_server_a_blob_is_durable_before_the_transaction_that_names_it() {
     let (events, hash) = (events(&trace), blake3::hash(text.as_bytes()));
     let data = fs::canonicalize(place.path("data")).unwrap().to_str().unwrap().to_owned();
     let log = format!("{data}/metadata.db-wal");
-    let is_blob = |event: &Event| matches!(event, Event::Renamed { to, .. } if to.ends_with(&hash.to_string()));
-    let renamed = first(&events, 0, is_blob).expect("the blob came under its name");
-    let Event::Renamed { from, to, .. } = &events[renamed] else { unreachable!() };
-    assert!(to.starts_with(&format!("{data}/blobs/")), "{to}");
-    let bytes = first(&events, 0, syncs_of(from)).expect("the bytes were synced");
-    let folder = first(&events, renamed, syncs_of(parent(to))).expect("the folder was synced");
     let named = first(&events, 0, |event| names(event, &log, &hash)).expect("a transaction names it");
+    let packs = format!("{data}/packs/");
+    let in_pack = |event: &Event| match event {
+        Event::Wrote { path, .. } if path.starts_with(&packs) => Some(path.clone()),
+        _ => None,
+    };
+    let written = (0..named).rev().find(|at| in_pack(&events[*at]).is_some()).expect("its chunks went to a pack");
+    let pack = in_pack(&events[written]).unwrap();
+    let bytes = first(&events, written, syncs_of(&pack)).expect("the pack was synced");
+    for folder in [parent(&pack), packs.trim_end_matches('/'), &data] {
+        let folder = first(&events, 0, syncs_of(folder)).unwrap_or_else(|| panic!("{folder} was synced"));
+        assert!(folder < named, "{folder} {named}");
+    }
     first(&events, named, syncs_of(&log)).expect("the transaction was synced");
-    assert!(bytes < renamed && renamed < folder && folder < named, "{bytes} {renamed} {folder} {named}");
+    assert!(written < bytes && bytes < named, "{written} {bytes} {named}");
 }
 
 #[test]

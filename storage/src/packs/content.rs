@@ -5,9 +5,13 @@ use crate::StorageError;
 use crate::in_use::Held;
 use crate::sqlite::chunks::{self, StoredChunk};
 use crate::store::Inner;
+use hashlink::LruCache;
 use opship_record::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Runs whose chunks are remembered, so that reading here and there does not ask the database each time: about 1 GiB of the
+/// content, and 1 MiB of memory.
+const LOADED_RUNS: usize = 256;
 /// How often a chunk's place is looked up again because its pack was gone.
 const ATTEMPTS: usize = 3;
 
@@ -16,8 +20,8 @@ pub(crate) struct Chunked {
     inner: Arc<Inner>,
     blob: Hash,
     runs: Vec<Run>,
-    /// The run read last: its place in the list, and its chunks.
-    last: Mutex<Option<(usize, Arc<[StoredChunk]>)>>,
+    /// The chunks of the runs read last, by their places in the list.
+    loaded: Mutex<LruCache<usize, Arc<[StoredChunk]>>>,
     _held: Held,
 }
 
@@ -29,7 +33,7 @@ impl std::fmt::Debug for Chunked {
 
 impl Chunked {
     pub(crate) fn new(inner: Arc<Inner>, blob: Hash, runs: Vec<Run>, held: Held) -> Chunked {
-        Chunked { inner, blob, runs, last: Mutex::new(None), _held: held }
+        Chunked { inner, blob, runs, loaded: Mutex::new(LruCache::new(LOADED_RUNS)), _held: held }
     }
 
     /// Fills `buffer` from `offset` on, short only at the end.
@@ -58,14 +62,14 @@ impl Chunked {
 
     /// The chunks of a run, checked against the list.
     fn chunks_of(&self, at: usize, run: &Run) -> Result<Arc<[StoredChunk]>, StorageError> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, chunks)) = last.as_ref().filter(|(known, _)| *known == at) {
+        let loaded = || self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chunks) = loaded().get(&at) {
             return Ok(chunks.clone());
         }
         let found = self.inner.database.read(|connection| chunks::between(connection, run.first, run.last()))?;
         check_run(&self.blob, run, &found)?;
         let found: Arc<[StoredChunk]> = found.into();
-        *last = Some((at, found.clone()));
+        loaded().insert(at, found.clone());
         Ok(found)
     }
 
