@@ -1,134 +1,54 @@
-//! Bytes of blobs: small ones are packed in the database, larger ones are objects `blobs/ab/<hash>`, durable before the
-//! transaction that names them.
+//! The bytes of a blob, wherever they are: in the database (small ones), in chunks, or, of data directories from before
+//! there were chunks, in a file `blobs/ab/<hash>`.
 
 use crate::StorageError;
-use crate::data_dir::{make_dir, sync_dir};
-use bytes::{Bytes, BytesMut};
-use futures::{Stream, StreamExt};
-use object_store::local::LocalFileSystem;
-use object_store::{MultipartUpload, ObjectStoreExt, PutPayload, path::Path as ObjectPath};
+use crate::packs::Chunked;
 use opship_record::{Hash, Hasher};
-use opship_world::{FileContent, Produced, ProducedBody, SourceError, Spill, SpillFile, read_fully_at};
+use opship_world::{FileContent, SourceError, Spill, SpillFile, read_fully_at};
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest blob, in bytes, that is packed in the database.
 pub const SMALL_BLOB: usize = 32 << 10;
 
-/// Bytes that are passed on at once: the least that S3 and its like accept for a part.
-const PART: usize = 5 << 20;
+/// Bytes that are hashed at one time.
+const PIECE: usize = 256 << 10;
 
-/// What came in from a stream, verified.
-pub(crate) enum Received {
-    /// Small enough for the database.
-    Small(Vec<u8>),
-    /// Durable in the blob store; this many bytes.
-    Large(u64),
-}
-
-/// The store of larger blobs.
-pub(crate) struct Blobs {
-    store: LocalFileSystem,
+/// Files of blobs from before there were chunks. None is made any more.
+pub(crate) struct BlobFiles {
     root: PathBuf,
+    /// Those that were found to have their hash since the server started.
+    verified: Mutex<HashSet<Hash>>,
 }
 
-impl Blobs {
-    /// Opens or makes the folder `blobs` in the data directory.
-    pub(crate) fn open(data: &Path) -> Result<Blobs, StorageError> {
-        let root = data.join("blobs");
-        let failed = || StorageError::io(format!("making {}", root.display()));
-        // The last folder is made last, so that it stands for all of them. Durable folders spare every upload from
-        // making its own so.
-        if !root.join("ff").is_dir() {
-            for first in 0..=255u8 {
-                make_dir(&root.join(format!("{first:02x}")))?;
-            }
-            sync_dir(&root).and_then(|()| sync_dir(data)).map_err(failed())?;
-        }
-        let store = LocalFileSystem::new_with_prefix(data)?.with_fsync(true);
-        Ok(Blobs { store, root })
+impl BlobFiles {
+    pub(crate) fn new(data: &Path) -> BlobFiles {
+        BlobFiles { root: data.join("blobs"), verified: Mutex::default() }
     }
 
-    fn location(hash: &Hash) -> ObjectPath {
-        let name = hash.to_string();
-        ObjectPath::from_iter(["blobs", &name[..2], &name])
-    }
-
-    fn file(&self, hash: &Hash) -> PathBuf {
+    /// Where the file of a blob is, if it has one.
+    pub(crate) fn path(&self, hash: &Hash) -> PathBuf {
         let name = hash.to_string();
         self.root.join(&name[..2]).join(&name)
     }
 
-    /// Takes a stream in. `is_stored` says that a larger blob of this hash is durable already: then the bytes are
-    /// only verified. What does not have the expected hash is removed.
-    pub(crate) async fn receive<S, E>(
-        &self,
-        expected: Hash,
-        limit: u64,
-        is_stored: bool,
-        mut bytes: S,
-    ) -> Result<Received, StorageError>
-    where
-        S: Stream<Item = Result<Bytes, E>> + Unpin,
-        E: std::fmt::Display,
-    {
-        let mut incoming = Incoming { hasher: Hasher::new(), length: 0, buffer: BytesMut::new(), upload: None };
-        while let Some(chunk) = bytes.next().await {
-            let chunk = match chunk {
-                Ok(chunk) => chunk,
-                Err(error) => {
-                    incoming.abort().await;
-                    return Err(StorageError::Upload(error.to_string()));
-                }
-            };
-            if let Err(error) = incoming.take(self, expected, limit, is_stored, &chunk).await {
-                incoming.abort().await;
-                return Err(error);
-            }
-        }
-        let found = incoming.hasher.finish();
-        if found != expected {
-            incoming.abort().await;
-            return Err(StorageError::WrongHash { expected, found });
-        }
-        if incoming.length <= SMALL_BLOB as u64 {
-            return Ok(Received::Small(incoming.buffer.into()));
-        }
-        let length = incoming.length;
-        incoming.complete().await?;
-        Ok(Received::Large(length))
+    /// All files below the folder.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let folders = std::fs::read_dir(&self.root).into_iter().flatten().flatten();
+        folders
+            .flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten())
+            .map(|file| file.path())
+            .collect()
     }
 
-    /// Makes what a run produced durable: moves its file into place where possible, copies otherwise.
-    pub(crate) fn keep_large(&self, produced: &Produced) -> Result<(), StorageError> {
-        let target = self.file(&produced.hash);
-        if let ProducedBody::Spilled(SpillFile { file, path: Some(path) }) = &produced.body {
-            file.sync_all().map_err(StorageError::io(format!("writing {}", path.display())))?;
-            match std::fs::hard_link(path, &target) {
-                Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(StorageError::io(format!("making {}", target.display()))(error));
-                }
-                _ => {
-                    let folder = target.parent().unwrap_or(&self.root);
-                    return sync_dir(folder).map_err(StorageError::io(format!("writing {}", folder.display())));
-                }
-            }
-        }
-        // The copy is verified on its way like any other upload.
-        let chunks = futures::stream::unfold(0, |offset| std::future::ready(next_chunk(produced, offset)));
-        let received = self.receive(produced.hash, u64::MAX, false, Box::pin(chunks));
-        futures::executor::block_on(received).map(|_| ())
-    }
-
-    /// A blob of the blob store, for reading.
-    pub(crate) fn read(&self, hash: &Hash, length: u64) -> Result<BlobContent, StorageError> {
-        let path = self.file(hash);
+    /// Opens a blob's file. The first time it is read as a whole, since nothing else would show a damaged one.
+    pub(crate) fn open(&self, hash: &Hash, length: u64) -> Result<File, StorageError> {
+        let path = self.path(hash);
         let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(StorageError::damaged(format!("blob {hash} is missing")));
@@ -139,106 +59,27 @@ impl Blobs {
         if found != length {
             return Err(StorageError::damaged(format!("blob {hash} has {found} bytes instead of {length}")));
         }
-        Ok(BlobContent { hash: *hash, length, bytes: Repr::File(Arc::new(file)) })
-    }
-
-    /// Removes what uploads left behind that a crash before `started` interrupted.
-    pub(crate) fn remove_leftovers(root: &Path, started: SystemTime) {
-        for folder in (0..=255u8).map(|first| root.join(format!("{first:02x}"))) {
-            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                // The blob store writes to `<name>#<number>` before it renames.
-                let unfinished = entry.file_name().as_encoded_bytes().contains(&b'#');
-                let old = || entry.metadata().and_then(|m| m.modified()).is_ok_and(|time| time < started);
-                if unfinished && old() {
-                    // One that cannot be removed now will be at the next start.
-                    let _ = std::fs::remove_file(entry.path());
-                }
+        let verified = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        if !verified().contains(hash) {
+            let found = hash_file(&file).map_err(StorageError::io(format!("reading {}", path.display())))?;
+            if found != *hash {
+                return Err(StorageError::damaged(format!("blob {hash} has other bytes: {}", path.display())));
             }
+            verified().insert(*hash);
         }
-    }
-
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
+        Ok(file)
     }
 }
 
-fn next_chunk(produced: &Produced, offset: u64) -> Option<(io::Result<Bytes>, u64)> {
-    let mut buffer = vec![0; PART];
-    match produced.read_at(offset, &mut buffer) {
-        Ok(0) => None,
-        Ok(count) => {
-            buffer.truncate(count);
-            Some((Ok(buffer.into()), offset + count as u64))
-        }
-        Err(error) => Some((Err(error), offset)),
-    }
-}
-
-/// An upload under way.
-struct Incoming {
-    hasher: Hasher,
-    length: u64,
-    buffer: BytesMut,
-    /// From the first part on.
-    upload: Option<Box<dyn MultipartUpload>>,
-}
-
-impl Incoming {
-    async fn take(
-        &mut self,
-        blobs: &Blobs,
-        hash: Hash,
-        limit: u64,
-        is_stored: bool,
-        chunk: &[u8],
-    ) -> Result<(), StorageError> {
-        self.length += chunk.len() as u64;
-        if self.length > limit {
-            return Err(StorageError::TooLong { limit });
-        }
-        self.hasher.update(chunk);
-        if is_stored && self.length > SMALL_BLOB as u64 {
-            self.buffer.clear();
-            return Ok(());
-        }
-        self.buffer.extend_from_slice(chunk);
-        if self.length > SMALL_BLOB as u64 && self.upload.is_none() {
-            self.upload = Some(blobs.store.put_multipart(&Blobs::location(&hash)).await?);
-        }
-        while self.buffer.len() >= PART {
-            let part = self.buffer.split_to(PART).freeze();
-            self.put(part).await?;
-        }
-        Ok(())
-    }
-
-    async fn put(&mut self, part: Bytes) -> Result<(), StorageError> {
-        if let Some(upload) = &mut self.upload {
-            upload.put_part(PutPayload::from_bytes(part)).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes the rest and makes all of it durable under its name.
-    async fn complete(&mut self) -> Result<(), StorageError> {
-        if self.upload.is_none() {
-            return Ok(());
-        }
-        let rest = self.buffer.split().freeze();
-        let mut done = self.put(rest).await;
-        if let (Ok(()), Some(upload)) = (&done, &mut self.upload) {
-            done = upload.complete().await.map(|_| ()).map_err(StorageError::from);
-        }
-        if done.is_err() {
-            self.abort().await;
-        }
-        done
-    }
-
-    async fn abort(&mut self) {
-        if let Some(mut upload) = self.upload.take() {
-            // If this fails, the leftover goes at the next start.
-            let _ = upload.abort().await;
+fn hash_file(file: &File) -> io::Result<Hash> {
+    let (mut hasher, mut buffer, mut at) = (Hasher::new(), vec![0; PIECE], 0);
+    loop {
+        match read_fully_at(file, at, &mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            count => {
+                hasher.update(&buffer[..count]);
+                at += count as u64;
+            }
         }
     }
 }
@@ -254,12 +95,30 @@ pub struct BlobContent {
 #[derive(Debug, Clone)]
 enum Repr {
     Memory(Arc<[u8]>),
+    Chunks(Arc<Chunked>),
     File(Arc<File>),
 }
 
 impl BlobContent {
-    pub(crate) fn small(hash: Hash, bytes: Vec<u8>) -> BlobContent {
-        BlobContent { hash, length: bytes.len() as u64, bytes: Repr::Memory(bytes.into()) }
+    /// # Errors
+    /// [`StorageError::Damaged`] if the bytes have another hash.
+    pub(crate) fn small(hash: Hash, bytes: Vec<u8>) -> Result<BlobContent, StorageError> {
+        if Hash::of(&bytes) != hash {
+            return Err(StorageError::damaged(format!("blob {hash} has other bytes in the database")));
+        }
+        Ok(BlobContent { hash, length: bytes.len() as u64, bytes: Repr::Memory(bytes.into()) })
+    }
+
+    pub(crate) fn chunked(hash: Hash, length: u64, chunks: Chunked) -> BlobContent {
+        BlobContent { hash, length, bytes: Repr::Chunks(Arc::new(chunks)) }
+    }
+
+    pub(crate) fn file(hash: Hash, length: u64, file: File) -> BlobContent {
+        BlobContent { hash, length, bytes: Repr::File(Arc::new(file)) }
+    }
+
+    fn failed(&self, detail: String) -> SourceError {
+        SourceError { path: format!("blob {}", self.hash), detail, changed: false }
     }
 }
 
@@ -280,17 +139,14 @@ impl FileContent for BlobContent {
                 buffer[..count].copy_from_slice(&rest[..count]);
                 Ok(count)
             }
-            Repr::File(file) => read_fully_at(file, offset, buffer).map_err(|error| SourceError {
-                path: format!("blob {}", self.hash),
-                detail: format!("reading it failed ({error}); look at the server's disk"),
-                changed: false,
-            }),
+            Repr::Chunks(chunks) => chunks.read_at(offset, buffer).map_err(|error| self.failed(error.to_string())),
+            Repr::File(file) => read_fully_at(file, offset, buffer)
+                .map_err(|error| self.failed(format!("reading it failed ({error}); look at the server's disk"))),
         }
     }
 }
 
-/// Where replays put large outputs: a folder of the data directory, cleared at each start. On the same file system as
-/// the blobs, so that an output is moved and not copied.
+/// Where replays put large outputs: a folder of the data directory, cleared at each start.
 #[derive(Debug, Clone)]
 pub struct Staging {
     folder: PathBuf,

@@ -4,7 +4,8 @@
 //! <data>/lock           held while a server runs; holds its process id
 //! <data>/admin-token    the administrator's token, for clients of the same user on this machine
 //! <data>/metadata.db    SQLite, with -wal and -shm beside it
-//! <data>/blobs/ab/…     blobs over 32 KiB by hash
+//! <data>/packs/xx/…     chunks of blobs over 32 KiB
+//! <data>/blobs/ab/…     blobs over 32 KiB by hash, of data directories from before there were chunks
 //! <data>/staging/       outputs of runs in progress; cleared at each start
 //! ```
 

@@ -48,6 +48,14 @@ pub enum StorageError {
         /// What names look like.
         detail: &'static str,
     },
+    /// There is no such setting, or it does not take this value.
+    #[error("'{name}' cannot be set so: {detail}")]
+    Setting {
+        /// The name that was given.
+        name: String,
+        /// Which names or values there are.
+        detail: String,
+    },
     /// The bytes of an upload have another hash than announced. They were removed.
     #[error("the bytes have hash {found}, not {expected}; send them again")]
     WrongHash {
@@ -117,9 +125,6 @@ pub enum StorageError {
     /// SQLite failed.
     #[error("the metadata database failed: {0}; see the server's log")]
     Database(Arc<rusqlite::Error>),
-    /// The blob store failed.
-    #[error("the blob store failed: {0}; see the server's log")]
-    Blobs(Arc<object_store::Error>),
     /// The store is shutting down.
     #[error("the server is stopping; try again in a moment")]
     Closed,
@@ -144,7 +149,6 @@ impl StorageError {
         let full = match &self {
             StorageError::Io { source, .. } => is_full(source),
             StorageError::Database(error) => error.sqlite_error().is_some_and(is_database_full),
-            StorageError::Blobs(error) => causes(&**error).any(|e| e.downcast_ref::<io::Error>().is_some_and(is_full)),
             _ => false,
         };
         if full { StorageError::DiskFull { data: data.to_owned() } } else { self }
@@ -162,21 +166,9 @@ fn is_database_full(error: &rusqlite::ffi::Error) -> bool {
     error.code == rusqlite::ErrorCode::DiskFull || error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE
 }
 
-fn causes<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |e| e.source())
-}
-
 impl From<rusqlite::Error> for StorageError {
     fn from(error: rusqlite::Error) -> StorageError {
         StorageError::Database(Arc::new(error))
-    }
-}
-
-impl From<object_store::Error> for StorageError {
-    fn from(error: object_store::Error) -> StorageError {
-        StorageError::Blobs(Arc::new(error))
     }
 }
 

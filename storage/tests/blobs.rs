@@ -20,10 +20,9 @@ fn sample(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * n / 7) as u8).collect()
 }
 
-/// Files below the blobs' folder.
-fn files(data: &Path) -> Vec<PathBuf> {
-    let folders = std::fs::read_dir(data.join("blobs")).unwrap();
-    folders.flat_map(|f| std::fs::read_dir(f.unwrap().path()).unwrap()).map(|f| f.unwrap().path()).collect()
+/// Bytes in pack files.
+fn packed(data: &Path) -> u64 {
+    pack_files(data).iter().map(|file| file.metadata().unwrap().len()).sum()
 }
 
 #[tokio::test]
@@ -46,7 +45,8 @@ async fn every_size_comes_back_whole_and_by_range() {
             assert_eq!(content.read_at(limit + 5, &mut buffer).unwrap(), 0);
         }
     }
-    assert_eq!(files(data.path()).len(), 4, "each large blob is stored once, small ones are packed");
+    let large = SMALL_BLOB as u64 + 1 + (10 << 20) + 1 + 12_000_000;
+    assert!(packed(data.path()) < large * 21 / 20, "each large content is stored once: {}", packed(data.path()));
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn what_is_wrong_is_removed() {
         assert!(matches!(broken, Err(StorageError::Upload(_))));
         assert_eq!(store.missing_blobs(&scope, &[hash, Hash::of(b"other")]).unwrap().len(), 2);
     }
-    assert_eq!(files(data.path()), Vec::<PathBuf>::new());
+    assert_eq!(pack_files(data.path()), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]
@@ -90,11 +90,11 @@ async fn many_uploads_of_one_blob_at_once() {
         assert_eq!(result.unwrap(), 300_000);
     }
     assert!(read(&store.open_blob(&scope, &hash).unwrap().unwrap()) == bytes);
-    assert_eq!(files(data.path()).len(), 1);
+    assert!(packed(data.path()) < 400_000, "what was written in vain is cut off");
 }
 
 #[test]
-fn outputs_of_runs_are_moved_or_copied_into_place() {
+fn outputs_of_runs_are_kept() {
     let data = tempfile::tempdir().unwrap();
     let (store, scope) = open(data.path());
     for length in [100, 100_000] {
@@ -117,12 +117,61 @@ fn outputs_of_runs_are_moved_or_copied_into_place() {
 }
 
 #[test]
-fn a_blob_cut_short_on_disk_is_reported_not_served() {
+fn a_pack_that_is_damaged_is_reported_not_served() {
+    type Damage = fn(&Path, &[u8]);
+    let damages: [(&str, Damage); 3] = [
+        ("a flipped bit", |pack, bytes| {
+            let mut bytes = bytes.to_vec();
+            bytes[50_000] ^= 4;
+            std::fs::write(pack, bytes).unwrap();
+        }),
+        ("cut short", |pack, bytes| std::fs::write(pack, &bytes[..60_000]).unwrap()),
+        ("gone", |pack, _| std::fs::remove_file(pack).unwrap()),
+    ];
     let data = tempfile::tempdir().unwrap();
     let (store, scope) = open(data.path());
-    let hash = store.put_blob_bytes(&scope, &sample(100_000)).unwrap();
-    std::fs::write(&files(data.path())[0], b"short").unwrap();
-    assert!(matches!(store.open_blob(&scope, &hash), Err(StorageError::Damaged(_))));
-    std::fs::remove_file(&files(data.path())[0]).unwrap();
+    let hash = store.put_blob_bytes(&scope, &random(100_000, 1)).unwrap();
+    drop(store);
+    let pack = pack_files(data.path()).pop().unwrap();
+    let good = std::fs::read(&pack).unwrap();
+    for (what, damage) in damages {
+        damage(&pack, &good);
+        let (store, scope) = open(data.path());
+        let blob = store.open_blob(&scope, &hash).unwrap().unwrap();
+        let refused = blob.read_at(0, &mut vec![0; 100_000]).unwrap_err().to_string();
+        assert!(refused.contains(&hash.to_string()) && refused.contains("admin fsck"), "{what}: {refused}");
+    }
+}
+
+#[test]
+fn contents_in_files_of_earlier_versions_are_read_and_checked() {
+    let data = tempfile::tempdir().unwrap();
+    let (store, scope) = open(data.path());
+    let bytes = random(200_000, 2);
+    let hash = store.put_blob_bytes(&scope, &bytes).unwrap();
+    drop(store);
+    // As a server before there were chunks left it.
+    let folder = data.path().join("blobs").join(&hash.to_string()[..2]);
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(hash.to_string());
+    std::fs::write(&file, &bytes).unwrap();
+    let database = rusqlite::Connection::open(data.path().join("metadata.db")).unwrap();
+    assert_eq!(database.execute("UPDATE blob SET chunks = NULL", []).unwrap(), 1);
+    drop(database);
+    let (store, scope) = open(data.path());
+    let blob = store.open_blob(&scope, &hash).unwrap().unwrap();
+    assert!(read(&blob) == bytes);
+    assert_eq!(store.known_chunks(&scope, &[hash]).unwrap(), [false]);
+    drop(store);
+
+    let mut damaged = bytes.clone();
+    damaged[150_000] ^= 1;
+    for damaged in [&damaged[..], b"short"] {
+        std::fs::write(&file, damaged).unwrap();
+        let (store, scope) = open(data.path());
+        assert!(matches!(store.open_blob(&scope, &hash), Err(StorageError::Damaged(_))));
+    }
+    std::fs::remove_file(&file).unwrap();
+    let (store, scope) = open(data.path());
     assert!(matches!(store.open_blob(&scope, &hash), Err(StorageError::Damaged(_))));
 }

@@ -53,6 +53,7 @@ fn killed_at_named_points() {
     }
     // (point, is the blob there before, did the entry end)
     let points = [
+        ("storage-packs", false, false),
         ("storage-blob", false, false),
         ("storage-commit", false, false),
         ("storage-committed", false, false),

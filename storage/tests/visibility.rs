@@ -6,7 +6,7 @@ mod common;
 use common::*;
 use opship_record::plan::Mount;
 use opship_record::{Hash, tree};
-use opship_storage::{Committed, ModuleInfo, Role, StorageError, Store};
+use opship_storage::{Committed, ModuleInfo, Rebase, Role, Setting, Settings, StorageError, Store};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -63,6 +63,7 @@ fn roles_and_foreign_workspaces() {
     forbidden(store.commit(&reading, commit(1, vec![], &[])).map(|_| ()));
     forbidden(store.register_module(&reading, &ModuleInfo::new("m", Hash::of(b"x"), 1)));
     forbidden(store.remove_module(&reading, "m").map(|_| ()));
+    forbidden(store.set_setting(&reading, Setting::Rebase(Rebase::Forbid)));
     forbidden(store.grant(&reading, "eva", Some(Role::Admin)));
 
     store.grant(&work, "eva", None).unwrap();
@@ -70,6 +71,21 @@ fn roles_and_foreign_workspaces() {
     assert!(matches!(store.scope(&eva, "work", Role::Read), Err(StorageError::NotFound { .. })));
     let expired = store.create_token(&admin, "eva", Some(1)).unwrap();
     assert_eq!(store.authenticate(&expired).unwrap(), None);
+}
+
+#[test]
+fn settings_belong_to_a_workspace_and_last() {
+    let data = tempfile::tempdir().unwrap();
+    let (store, a) = open(data.path());
+    let b = store.create_workspace(&admin(&store), "b").unwrap();
+    let set = Settings { rebase: Rebase::Forbid, retention_daily_days: 9, ..Settings::default() };
+    for days in [8, 9] {
+        store.set_settings(&a, &[Setting::Rebase(Rebase::Forbid), Setting::RetentionDailyDays(days)]).unwrap();
+    }
+    assert_eq!((store.settings(&a).unwrap(), store.settings(&b).unwrap()), (set, Settings::default()));
+    drop(store);
+    let (store, a) = open(data.path());
+    assert_eq!(store.settings(&a).unwrap(), set);
 }
 
 #[test]

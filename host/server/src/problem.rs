@@ -95,6 +95,7 @@ impl From<StorageError> for Problem {
             StorageError::Forbidden { .. } | StorageError::AdminOnly => problem(StatusCode::FORBIDDEN, "forbidden"),
             StorageError::Exists { .. } => problem(StatusCode::CONFLICT, "exists"),
             StorageError::Name { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "name"),
+            StorageError::Setting { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "setting"),
             StorageError::WrongHash { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "hash-mismatch"),
             StorageError::TooLong { .. } => problem(StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
             StorageError::Upload(_) => problem(StatusCode::BAD_REQUEST, "upload"),

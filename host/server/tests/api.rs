@@ -72,6 +72,22 @@ async fn workspaces_are_made_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_of_a_workspace_are_shown_and_changed_by_its_administrators() {
+    let (server, writer) = TestServer::with_writer(|_| ()).await;
+    assert_eq!(server.get(WS).await.json()["settings"]["retention.all-days"], "30");
+    let change = br#"{"settings":{"rebase":"forbid","retention.all-days":7}}"#.to_vec();
+    let refused = server.by(&writer, Method::PATCH, WS, change.clone()).await;
+    assert_eq!((refused.status, refused.problem().as_str()), (StatusCode::FORBIDDEN, "forbidden"));
+    let changed = server.request(Method::PATCH, WS, &[], change).await;
+    assert_eq!(changed.json()["settings"]["rebase"], "forbid");
+    // One that is wrong keeps the others from being set.
+    let wrong = br#"{"settings":{"rebase":"allow","retention.all-days":"soon"}}"#.to_vec();
+    assert_eq!(server.request(Method::PATCH, WS, &[], wrong).await.problem(), "setting");
+    let seen = server.by(&writer, Method::GET, WS, Vec::new()).await.json();
+    assert_eq!((&seen["settings"]["rebase"], &seen["settings"]["retention.all-days"]), (&"forbid".into(), &"7".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blobs_are_checked_and_come_back_whole_in_parts_and_compressed() {
     let server = TestServer::start().await;
     let bytes: Vec<u8> = (0..300_000u32).map(|i| (i / 5) as u8).collect();

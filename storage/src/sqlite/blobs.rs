@@ -1,6 +1,6 @@
-//! Which blobs there are, where they are visible, and the bytes of small ones.
+//! Which blobs there are, where they are visible, the bytes of small ones, and the chunks of others.
 
-use super::{Result, signed, unsigned_at};
+use super::{Result, hash_at, now, signed, unsigned_at};
 use crate::StorageError;
 use opship_record::Hash;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -8,18 +8,20 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 /// A blob as the database knows it.
 pub(crate) struct StoredBlob {
     pub(crate) length: u64,
-    /// The bytes of a small one; a larger one's are in the blob store.
+    /// The bytes of a small one.
     pub(crate) bytes: Option<Vec<u8>>,
+    /// The list of the chunks of a larger one. Neither: it is a file from before there were chunks.
+    pub(crate) chunks: Option<Vec<u8>>,
 }
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<StoredBlob> {
-    Ok(StoredBlob { length: unsigned_at(row, 0)?, bytes: row.get(1)? })
+    Ok(StoredBlob { length: unsigned_at(row, 0)?, bytes: row.get(1)?, chunks: row.get(2)? })
 }
 
 /// The blob, if it is visible in the workspace.
 pub(crate) fn find(connection: &Connection, workspace: i64, hash: &Hash) -> Result<Option<StoredBlob>> {
     let mut find = connection.prepare_cached(
-        "SELECT length, bytes FROM workspace_blob JOIN blob USING (hash) WHERE workspace = ?1 AND hash = ?2",
+        "SELECT length, bytes, chunks FROM workspace_blob JOIN blob USING (hash) WHERE workspace = ?1 AND hash = ?2",
     )?;
     Ok(find.query_row(params![workspace, hash.as_bytes()], stored).optional()?)
 }
@@ -27,7 +29,7 @@ pub(crate) fn find(connection: &Connection, workspace: i64, hash: &Hash) -> Resu
 /// The blob, if it is or was one of the server's own modules.
 pub(crate) fn find_standard(connection: &Connection, hash: &Hash) -> Result<Option<StoredBlob>> {
     let mut find = connection.prepare_cached(
-        "SELECT length, bytes FROM blob WHERE hash = ?1 AND hash IN (SELECT hash FROM standard_module)",
+        "SELECT length, bytes, chunks FROM blob WHERE hash = ?1 AND hash IN (SELECT hash FROM standard_module)",
     )?;
     Ok(find.query_row([hash.as_bytes()], stored).optional()?)
 }
@@ -46,18 +48,45 @@ pub(crate) fn is_stored(connection: &Connection, hash: &Hash) -> Result<bool> {
     Ok(find.exists([hash.as_bytes()])?)
 }
 
-/// Stores a blob. `bytes` is `None` for one that is durable in the blob store.
-pub(crate) fn insert(connection: &Connection, hash: &Hash, length: u64, bytes: Option<&[u8]>) -> Result<()> {
+/// Stores a small blob.
+pub(crate) fn insert_small(connection: &Connection, hash: &Hash, bytes: &[u8]) -> Result<()> {
     let mut insert = connection
         .prepare_cached("INSERT INTO blob (hash, length, bytes) VALUES (?1, ?2, ?3) ON CONFLICT (hash) DO NOTHING")?;
-    insert.execute(params![hash.as_bytes(), signed(length), bytes])?;
+    insert.execute(params![hash.as_bytes(), signed(bytes.len() as u64), bytes])?;
+    Ok(())
+}
+
+/// Stores a larger blob, whose chunks are named.
+pub(crate) fn insert_chunked(connection: &Connection, hash: &Hash, length: u64, list: &[u8]) -> Result<()> {
+    let mut insert = connection
+        .prepare_cached("INSERT INTO blob (hash, length, chunks) VALUES (?1, ?2, ?3) ON CONFLICT (hash) DO NOTHING")?;
+    insert.execute(params![hash.as_bytes(), signed(length), list])?;
+    Ok(())
+}
+
+/// Hash, length and list of chunks.
+pub(crate) type FoundList<'a> = dyn FnMut(&Hash, u64, &[u8]) -> Result<()> + 'a;
+
+/// Passes on the list of chunks of each larger blob of the workspace.
+pub(crate) fn each_list(connection: &Connection, workspace: i64, found: &mut FoundList<'_>) -> Result<()> {
+    let mut list = connection.prepare_cached(
+        "SELECT hash, length, chunks FROM workspace_blob JOIN blob USING (hash)
+         WHERE workspace = ?1 AND chunks IS NOT NULL",
+    )?;
+    let mut rows = list.query([workspace])?;
+    while let Some(row) = rows.next()? {
+        found(&hash_at(row, 0)?, unsigned_at(row, 1)?, row.get_ref(2)?.as_blob().map_err(StorageError::damaged)?)?;
+    }
     Ok(())
 }
 
 /// Makes a stored blob visible in a workspace.
 pub(crate) fn show(connection: &Connection, workspace: i64, hash: &Hash) -> Result<()> {
-    let mut insert = connection.prepare_cached("INSERT OR IGNORE INTO workspace_blob VALUES (?1, ?2)")?;
-    insert.execute(params![workspace, hash.as_bytes()])?;
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO workspace_blob (workspace, hash, used) VALUES (?1, ?2, ?3)
+         ON CONFLICT DO UPDATE SET used = excluded.used",
+    )?;
+    insert.execute(params![workspace, hash.as_bytes(), signed(now())])?;
     Ok(())
 }
 

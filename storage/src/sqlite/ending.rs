@@ -70,7 +70,7 @@ pub(crate) fn end(connection: &Connection, cache: &NodeCache, entry: &Prepared) 
     };
     check_blobs(connection, entry)?;
     for (hash, bytes) in &entry.small {
-        blobs::insert(connection, hash, bytes.len() as u64, Some(bytes))?;
+        blobs::insert_small(connection, hash, bytes)?;
         blobs::show(connection, entry.workspace, hash)?;
     }
     nodes.store()?;

@@ -3,11 +3,13 @@
 
 pub(crate) mod access;
 pub(crate) mod blobs;
+pub(crate) mod chunks;
 pub(crate) mod ending;
 pub(crate) mod entries;
 pub(crate) mod modules;
 pub(crate) mod nodes;
 mod schema;
+pub(crate) mod settings;
 pub(crate) mod versions;
 mod writer;
 

@@ -1,7 +1,7 @@
 //! Tree nodes, with a cache that readers and writer share. A node never changes, so a cached one is never wrong; whether
 //! a tree is here is asked of the database and not of the cache, which may hold nodes of a transaction that was undone.
 
-use super::{Database, Result};
+use super::{Database, Result, now, signed};
 use crate::StorageError;
 use hashlink::LruCache;
 use opship_record::Hash;
@@ -165,10 +165,13 @@ pub(crate) fn store_upload(connection: &Connection, workspace: i64, upload: &Upl
     if !missing.is_empty() || !blobs.is_empty() {
         return Err(StorageError::Incomplete { blobs, nodes: missing });
     }
-    let mut name = connection.prepare_cached("INSERT OR IGNORE INTO workspace_node VALUES (?1, ?2)")?;
+    let mut name = connection.prepare_cached(
+        "INSERT INTO workspace_node (workspace, hash, used) VALUES (?1, ?2, ?3)
+         ON CONFLICT DO UPDATE SET used = excluded.used",
+    )?;
     for (hash, bytes) in &upload.nodes {
         insert(connection, hash, bytes)?;
-        name.execute(params![workspace, hash.as_bytes()])?;
+        name.execute(params![workspace, hash.as_bytes(), signed(now())])?;
     }
     Ok(upload.root)
 }

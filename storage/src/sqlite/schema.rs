@@ -4,7 +4,7 @@ use super::Result;
 use crate::StorageError;
 use rusqlite::Connection;
 
-const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE];
+const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SETTINGS, CHUNKS];
 
 const INITIAL: &str = "
 CREATE TABLE principal (
@@ -68,6 +68,33 @@ CREATE TABLE pin (
 
 /// role: of whoever registered the module; of older ones it is not known, so that they get no more than writers' ones.
 const MODULE_ROLE: &str = "ALTER TABLE module ADD COLUMN role INTEGER NOT NULL DEFAULT 1;";
+
+/// Settings of workspaces that differ from their default.
+const SETTINGS: &str = "
+CREATE TABLE setting (
+    workspace INTEGER NOT NULL REFERENCES workspace, name TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (workspace, name)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Chunks of larger contents (pack, chunk, blob.chunks), and what collecting needs: versions that were forgotten, when a
+/// blob or node was last named, and who refers to one.
+const CHUNKS: &str = "
+CREATE TABLE pack (id INTEGER PRIMARY KEY, length INTEGER NOT NULL) STRICT;
+CREATE TABLE chunk (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL UNIQUE, length INTEGER NOT NULL,
+    pack INTEGER NOT NULL REFERENCES pack, offset INTEGER NOT NULL, stored INTEGER NOT NULL
+) STRICT;
+CREATE INDEX chunk_by_pack ON chunk (pack);
+ALTER TABLE blob ADD COLUMN chunks BLOB;
+ALTER TABLE version ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workspace_blob ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workspace_node ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX workspace_blob_by_hash ON workspace_blob (hash);
+CREATE INDEX workspace_node_by_hash ON workspace_node (hash);
+CREATE INDEX pin_by_hash ON pin (hash);
+CREATE INDEX module_by_hash ON module (hash);
+";
 
 /// Brings the database to the newest layout, each step in a transaction of its own.
 pub(super) fn migrate(connection: &mut Connection) -> Result<()> {

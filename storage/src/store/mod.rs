@@ -4,17 +4,20 @@ mod access;
 mod blobs;
 mod entries;
 mod modules;
+mod settings;
 mod versions;
 
 pub use versions::OnDifference;
 
-use crate::blobs::Blobs;
+use crate::blobs::BlobFiles;
 use crate::data_dir::DataDir;
+use crate::in_use::InUse;
+use crate::packs::Packs;
 use crate::sqlite::{self, Database};
+use crate::visible::VisibleChunks;
 use crate::{Staging, StorageError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 use tokio::sync::watch;
 
 type Result<T> = std::result::Result<T, StorageError>;
@@ -27,7 +30,10 @@ pub struct Store(pub(crate) Arc<Inner>);
 /// What the handles share. Dropped in this order: the lock goes last.
 pub(crate) struct Inner {
     pub(crate) database: Database,
-    pub(crate) blobs: Blobs,
+    pub(crate) packs: Arc<Packs>,
+    pub(crate) in_use: Arc<InUse>,
+    pub(crate) visible: VisibleChunks,
+    pub(crate) files: BlobFiles,
     ended: watch::Sender<i64>,
     staging: Staging,
     data: DataDir,
@@ -67,7 +73,6 @@ impl Store {
 }
 
 fn open(data: &Path) -> Result<Store> {
-    let started = SystemTime::now();
     let data = DataDir::open(data)?;
     let database = Database::open(&data.database(), data.path())?;
     let token = access::token_hash(&data.admin_token()?);
@@ -75,13 +80,17 @@ fn open(data: &Path) -> Result<Store> {
         database.write(move |connection| sqlite::access::set_admin_token(connection, &token))?;
     }
     let last = database.read(sqlite::entries::last_id)?;
-    let blobs = Blobs::open(data.path())?;
-    let root = blobs.root().to_owned();
-    // Beside the first requests: with many blobs it takes a while, and nothing depends on it.
-    std::thread::Builder::new()
-        .name("leftovers".to_owned())
-        .spawn(move || Blobs::remove_leftovers(&root, started))
-        .map_err(StorageError::io("starting a thread"))?;
+    let packs = Arc::new(Packs::open(data.path(), &database.read(sqlite::chunks::packs)?));
+    let files = BlobFiles::new(data.path());
     let staging = Staging::new(data.staging());
-    Ok(Store(Arc::new(Inner { database, blobs, ended: watch::Sender::new(last), staging, data })))
+    Ok(Store(Arc::new(Inner {
+        database,
+        packs,
+        in_use: Arc::default(),
+        visible: VisibleChunks::default(),
+        files,
+        ended: watch::Sender::new(last),
+        staging,
+        data,
+    })))
 }

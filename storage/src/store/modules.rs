@@ -78,10 +78,9 @@ impl Store {
     /// # Errors
     /// As [`Store::open_blob`].
     pub fn module_content(&self, scope: &Scope, hash: &Hash) -> Result<Option<BlobContent>> {
-        let found = self.0.database.read(|connection| match blobs::find_standard(connection, hash)? {
+        self.0.open_found(hash, |connection| match blobs::find_standard(connection, hash)? {
             None => blobs::find(connection, scope.workspace, hash),
             found => Ok(found),
-        })?;
-        found.map(|found| self.0.content(hash, found)).transpose()
+        })
     }
 }

@@ -10,7 +10,7 @@ use opship_record::{Hash, TreePath};
 use opship_storage::{Commit, Committed, Ending, Principal, Role, Scope, Store, TreeView};
 use opship_world::FileContent;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub fn path(text: &str) -> TreePath {
     TreePath::new(text).unwrap()
@@ -64,6 +64,26 @@ pub fn commit(sequence: u64, changes: Vec<Change>, contents: &[&[u8]]) -> Commit
         ending: Ending::new(Verdict::Shipped),
         based_on: None,
     }
+}
+
+/// Bytes without a pattern (xorshift, Marsaglia 2003).
+pub fn random(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// The pack files of a data directory.
+pub fn pack_files(data: &Path) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(data.join("packs")).into_iter().flatten();
+    folders.flat_map(|f| std::fs::read_dir(f.unwrap().path()).unwrap()).map(|f| f.unwrap().path()).collect()
 }
 
 pub fn number(committed: Committed) -> u64 {

@@ -24,7 +24,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/server", get(server::about))
         .route("/v1/modules", get(server::standard_modules))
         .route("/v1/workspaces", get(workspaces::list).post(workspaces::create))
-        .route("/v1/workspaces/{ws}", get(workspaces::show))
+        .route("/v1/workspaces/{ws}", get(workspaces::show).patch(workspaces::change))
         .route("/v1/workspaces/{ws}/versions", get(versions::list))
         .route("/v1/workspaces/{ws}/versions/{version}", get(versions::show))
         .route("/v1/workspaces/{ws}/versions/{version}/tree", get(versions::root))

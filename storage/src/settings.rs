@@ -1,0 +1,131 @@
+//! Settings of a workspace: a closed list, each with a name, a default and the values that it takes.
+
+use crate::StorageError;
+use std::fmt;
+
+/// May an operation whose inputs changed run on the new ones?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rebase {
+    /// It may, and ends `rebased`.
+    #[default]
+    Allow,
+    /// It may not, and ends `conflicted`.
+    Forbid,
+}
+
+/// One setting with its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Setting {
+    /// `rebase`: `allow` or `forbid`.
+    Rebase(Rebase),
+    /// `retention.all-days`: days for which every version is kept.
+    RetentionAllDays(u32),
+    /// `retention.daily-days`: days for which a day's last version is kept.
+    RetentionDailyDays(u32),
+}
+
+/// All settings of a workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Whether operations may be rebased.
+    pub rebase: Rebase,
+    /// Days for which every version is kept.
+    pub retention_all_days: u32,
+    /// Days for which a day's last version is kept.
+    pub retention_daily_days: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { rebase: Rebase::default(), retention_all_days: 30, retention_daily_days: 365 }
+    }
+}
+
+impl Settings {
+    /// Each setting, in the order in which they are shown.
+    pub fn each(&self) -> [Setting; 3] {
+        [
+            Setting::Rebase(self.rebase),
+            Setting::RetentionAllDays(self.retention_all_days),
+            Setting::RetentionDailyDays(self.retention_daily_days),
+        ]
+    }
+
+    pub(crate) fn set(&mut self, setting: Setting) {
+        match setting {
+            Setting::Rebase(rebase) => self.rebase = rebase,
+            Setting::RetentionAllDays(days) => self.retention_all_days = days,
+            Setting::RetentionDailyDays(days) => self.retention_daily_days = days,
+        }
+    }
+}
+
+impl Setting {
+    /// Longest retention in days: a thousand years.
+    const MOST_DAYS: u32 = 365_000;
+
+    /// The setting of this name with this value.
+    ///
+    /// # Errors
+    /// [`StorageError::Setting`] says which names there are, or which values it takes.
+    pub fn parse(name: &str, value: &str) -> Result<Setting, StorageError> {
+        let refused = |detail: String| StorageError::Setting { name: name.chars().take(80).collect(), detail };
+        let days = || match value.parse() {
+            Ok(days) if days <= Setting::MOST_DAYS => Ok(days),
+            _ => Err(refused(format!("give a number of days from 0 to {}", Setting::MOST_DAYS))),
+        };
+        match (name, value) {
+            ("rebase", "allow") => Ok(Setting::Rebase(Rebase::Allow)),
+            ("rebase", "forbid") => Ok(Setting::Rebase(Rebase::Forbid)),
+            ("rebase", _) => Err(refused("give 'allow' or 'forbid'".to_owned())),
+            ("retention.all-days", _) => Ok(Setting::RetentionAllDays(days()?)),
+            ("retention.daily-days", _) => Ok(Setting::RetentionDailyDays(days()?)),
+            _ => {
+                let names = Settings::default().each().map(|setting| setting.name()).join(", ");
+                Err(refused(format!("there is no such setting; there are {names}")))
+            }
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Setting::Rebase(_) => "rebase",
+            Setting::RetentionAllDays(_) => "retention.all-days",
+            Setting::RetentionDailyDays(_) => "retention.daily-days",
+        }
+    }
+}
+
+/// The value, as [`Setting::parse`] takes it.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Rebase(Rebase::Allow) => f.write_str("allow"),
+            Setting::Rebase(Rebase::Forbid) => f.write_str("forbid"),
+            Setting::RetentionAllDays(days) | Setting::RetentionDailyDays(days) => days.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_taken_and_nothing_else() {
+        let all = Settings { rebase: Rebase::Forbid, retention_all_days: 0, retention_daily_days: 7 };
+        let mut read = Settings::default();
+        for setting in all.each() {
+            read.set(Setting::parse(setting.name(), &setting.to_string()).unwrap());
+        }
+        assert_eq!(read, all);
+        for (name, value) in [("rebase", "maybe"), ("retention.all-days", "-1"), ("retention.daily-days", "365001")] {
+            assert!(Setting::parse(name, value).is_err(), "{name}={value}");
+        }
+        let unknown = Setting::parse("retention", "1").unwrap_err().to_string();
+        assert!(unknown.contains("retention.all-days"), "{unknown}");
+    }
+}
