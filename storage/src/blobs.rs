@@ -48,6 +48,21 @@ impl BlobFiles {
 
     /// Opens a blob's file. The first time it is read as a whole, since nothing else would show a damaged one.
     pub(crate) fn open(&self, hash: &Hash, length: u64) -> Result<File, StorageError> {
+        let file = self.open_unread(hash, length)?;
+        let is_verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
+        if !is_verified {
+            self.verify(hash, &file)?;
+            self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(*hash);
+        }
+        Ok(file)
+    }
+
+    /// Reads a blob's file and compares it with its hash.
+    pub(crate) fn check(&self, hash: &Hash, length: u64) -> Result<(), StorageError> {
+        self.verify(hash, &self.open_unread(hash, length)?)
+    }
+
+    fn open_unread(&self, hash: &Hash, length: u64) -> Result<File, StorageError> {
         let path = self.path(hash);
         let file = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -59,15 +74,16 @@ impl BlobFiles {
         if found != length {
             return Err(StorageError::damaged(format!("blob {hash} has {found} bytes instead of {length}")));
         }
-        let verified = || self.verified.lock().unwrap_or_else(PoisonError::into_inner);
-        if !verified().contains(hash) {
-            let found = hash_file(&file).map_err(StorageError::io(format!("reading {}", path.display())))?;
-            if found != *hash {
-                return Err(StorageError::damaged(format!("blob {hash} has other bytes: {}", path.display())));
-            }
-            verified().insert(*hash);
-        }
         Ok(file)
+    }
+
+    fn verify(&self, hash: &Hash, file: &File) -> Result<(), StorageError> {
+        let path = self.path(hash);
+        let found = hash_file(file).map_err(StorageError::io(format!("reading {}", path.display())))?;
+        if found == *hash {
+            return Ok(());
+        }
+        Err(StorageError::damaged(format!("blob {hash} has other bytes: {}", path.display())))
     }
 }
 

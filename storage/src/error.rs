@@ -56,6 +56,15 @@ pub enum StorageError {
         /// Which names or values there are.
         detail: String,
     },
+    /// Retention has let the version go.
+    #[error("version {version} is beyond the workspace's retention and its files are gone; choose a newer version")]
+    Forgotten {
+        /// Its number.
+        version: u64,
+    },
+    /// Collecting or checking is under way, and one of them at a time is enough.
+    #[error("the store is being collected or checked already; try again when that has ended")]
+    Busy,
     /// The bytes of an upload have another hash than announced. They were removed.
     #[error("the bytes have hash {found}, not {expected}; send them again")]
     WrongHash {

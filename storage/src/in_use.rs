@@ -1,10 +1,10 @@
 //! What is in use now, so that collecting leaves it alone.
 //!
-//! Two kinds of use. *Held*: blobs that are being read, chunks and blobs that an upload found here and will name, trees
-//! that a replay runs on. They are held under a lock that collecting keeps over each of its transactions, so that nothing
-//! is found and gone. *Touched*: whatever was named in the database or held since collecting began to mark; the writer
-//! notes it and the collector's own transactions, which the same writer runs, look at it. This lock is only ever taken for
-//! a moment and after the other one.
+//! *Held*: blobs that are being read, chunks and blobs that an upload found here and will name, trees that a replay runs
+//! on. They are held under a lock that collecting keeps over each of its transactions, so that nothing is found and gone.
+//! *Touched*: chunks that were held or named since collecting began; the collector's transactions, which the same writer
+//! runs, look at them. This lock is only ever taken for a moment and after the other one. (What names blobs and nodes is
+//! noted with them: `sqlite::blobs::touch`, `sqlite::nodes::NodeCache`.)
 
 use opship_record::Hash;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct InUse {
     held: Mutex<Counts>,
-    touched: Mutex<Option<Touched>>,
+    touched: Mutex<Option<HashSet<i64>>>,
 }
 
 /// How often each thing is held.
@@ -23,30 +23,22 @@ pub(crate) struct InUse {
 pub(crate) struct Counts {
     blobs: HashMap<Hash, usize>,
     chunks: HashMap<i64, usize>,
-    roots: HashMap<Hash, usize>,
-}
-
-/// What was named or held since marking began.
-#[derive(Debug, Default)]
-pub(crate) struct Touched {
-    pub(crate) blobs: HashSet<Hash>,
-    pub(crate) chunks: HashSet<i64>,
-    pub(crate) nodes: HashSet<Hash>,
+    roots: HashMap<(i64, Hash), usize>,
 }
 
 impl InUse {
     /// Holds a blob before it is looked for.
     pub(crate) fn hold_blob(self: &Arc<InUse>, hash: Hash) -> Held {
         let mut held = Held::new(self);
-        self.lock().blob(self, hash, &mut held);
+        self.lock().blob(hash, &mut held);
         held
     }
 
     /// Holds a tree before it is looked for.
-    pub(crate) fn hold_root(self: &Arc<InUse>, root: Hash) -> Held {
+    pub(crate) fn hold_root(self: &Arc<InUse>, workspace: i64, root: Hash) -> Held {
         let mut held = Held::new(self);
-        *self.lock().0.roots.entry(root).or_default() += 1;
-        held.roots.push(root);
+        *self.lock().0.roots.entry((workspace, root)).or_default() += 1;
+        held.roots.push((workspace, root));
         held
     }
 
@@ -55,23 +47,29 @@ impl InUse {
         Locked(self.held.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Notes what is named in the database from now on, until [`InUse::end_collecting`].
+    /// Notes which chunks are held or named from now on, until [`InUse::end_collecting`].
     pub(crate) fn begin_collecting(&self) {
-        *self.touched() = Some(Touched::default());
+        let held = self.lock();
+        *self.touched() = Some(held.0.chunks.keys().copied().collect());
     }
 
     pub(crate) fn end_collecting(&self) {
         *self.touched() = None;
     }
 
-    /// Notes something, if somebody collects.
-    pub(crate) fn touch<T>(&self, note: impl FnOnce(&mut Touched) -> T) {
+    /// Notes a chunk, if somebody collects.
+    pub(crate) fn touch(&self, chunk: i64) {
         if let Some(touched) = &mut *self.touched() {
-            note(touched);
+            touched.insert(chunk);
         }
     }
 
-    fn touched(&self) -> MutexGuard<'_, Option<Touched>> {
+    /// Was the chunk held or named since collecting began?
+    pub(crate) fn is_touched(&self, chunk: i64) -> bool {
+        self.touched().as_ref().is_some_and(|touched| touched.contains(&chunk))
+    }
+
+    fn touched(&self) -> MutexGuard<'_, Option<HashSet<i64>>> {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,16 +78,15 @@ impl InUse {
 pub(crate) struct Locked<'a>(MutexGuard<'a, Counts>);
 
 impl Locked<'_> {
-    pub(crate) fn blob(&mut self, in_use: &InUse, hash: Hash, held: &mut Held) {
+    pub(crate) fn blob(&mut self, hash: Hash, held: &mut Held) {
         *self.0.blobs.entry(hash).or_default() += 1;
         held.blobs.push(hash);
-        in_use.touch(|touched| touched.blobs.insert(hash));
     }
 
     pub(crate) fn chunk(&mut self, in_use: &InUse, chunk: i64, held: &mut Held) {
         *self.0.chunks.entry(chunk).or_default() += 1;
         held.chunks.push(chunk);
-        in_use.touch(|touched| touched.chunks.insert(chunk));
+        in_use.touch(chunk);
     }
 
     pub(crate) fn holds_blob(&self, hash: &Hash) -> bool {
@@ -100,8 +97,9 @@ impl Locked<'_> {
         self.0.chunks.contains_key(&chunk)
     }
 
-    pub(crate) fn roots(&self) -> Vec<Hash> {
-        self.0.roots.keys().copied().collect()
+    /// Trees of the workspace that somebody looks at.
+    pub(crate) fn roots(&self, workspace: i64) -> Vec<Hash> {
+        self.0.roots.keys().filter(|(of, _)| *of == workspace).map(|(_, root)| *root).collect()
     }
 }
 
@@ -111,7 +109,7 @@ pub(crate) struct Held {
     in_use: Arc<InUse>,
     blobs: Vec<Hash>,
     chunks: Vec<i64>,
-    roots: Vec<Hash>,
+    roots: Vec<(i64, Hash)>,
 }
 
 impl Held {

@@ -24,6 +24,7 @@ mod settings;
 mod sqlite;
 mod store;
 mod tree;
+pub mod upkeep;
 mod visible;
 
 pub use access::{Principal, Role, Scope, WorkspaceInfo};

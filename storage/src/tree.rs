@@ -1,6 +1,7 @@
 //! A stored tree as the world reads it.
 
 use crate::check::{self, Unmet};
+use crate::in_use::Held;
 use crate::sqlite::nodes::ReadNodes;
 use crate::store::Inner;
 use crate::{Scope, StorageError};
@@ -18,6 +19,7 @@ pub struct TreeView {
     inner: Arc<Inner>,
     scope: Scope,
     root: Hash,
+    _held: Arc<Held>,
 }
 
 impl std::fmt::Debug for TreeView {
@@ -30,8 +32,8 @@ impl std::fmt::Debug for TreeView {
 type FoundNode<'a> = dyn FnMut(&Hash, Vec<u8>) -> Result<(), StorageError> + 'a;
 
 impl TreeView {
-    pub(crate) fn new(inner: Arc<Inner>, scope: Scope, root: Hash) -> TreeView {
-        TreeView { inner, scope, root }
+    pub(crate) fn new(inner: Arc<Inner>, scope: Scope, root: Hash, held: Held) -> TreeView {
+        TreeView { inner, scope, root, _held: Arc::new(held) }
     }
 
     /// Hash of the root directory's node.

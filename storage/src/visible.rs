@@ -72,13 +72,20 @@ impl Bits {
     pub(crate) fn add(&mut self, runs: &[Run]) {
         for run in runs {
             for chunk in run.first.max(0)..=run.last() {
-                let Ok(word) = usize::try_from(chunk / 64) else { continue };
-                if self.0.len() <= word {
-                    self.0.resize(word + 1, 0);
-                }
-                self.0[word] |= 1 << (chunk % 64);
+                self.insert(chunk);
             }
         }
+    }
+
+    /// Says whether it is new.
+    pub(crate) fn insert(&mut self, chunk: i64) -> bool {
+        let Ok(word) = usize::try_from(chunk / 64) else { return false };
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let is_new = !self.has(chunk);
+        self.0[word] |= 1 << (chunk % 64);
+        is_new
     }
 
     pub(crate) fn has(&self, chunk: i64) -> bool {

@@ -96,6 +96,8 @@ impl From<StorageError> for Problem {
             StorageError::Exists { .. } => problem(StatusCode::CONFLICT, "exists"),
             StorageError::Name { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "name"),
             StorageError::Setting { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "setting"),
+            StorageError::Forgotten { .. } => problem(StatusCode::GONE, "forgotten"),
+            StorageError::Busy => problem(StatusCode::CONFLICT, "busy"),
             StorageError::WrongHash { .. } => problem(StatusCode::UNPROCESSABLE_ENTITY, "hash-mismatch"),
             StorageError::TooLong { .. } => problem(StatusCode::PAYLOAD_TOO_LARGE, "too-large"),
             StorageError::Upload(_) => problem(StatusCode::BAD_REQUEST, "upload"),

@@ -54,7 +54,7 @@ impl Ingest {
         let mut held = Held::new(&inner.in_use);
         let is_stored = {
             let mut locked = inner.in_use.lock();
-            locked.blob(&inner.in_use, expected, &mut held);
+            locked.blob(expected, &mut held);
             inner.database.read(|connection| blobs::is_stored(connection, &expected))?
         };
         let sink = Sink {
@@ -199,7 +199,7 @@ impl Naming {
         let mut numbers = Vec::with_capacity(self.new.len());
         for chunk in &self.new {
             let number = chunks::insert(connection, chunk)?;
-            self.in_use.touch(|touched| touched.chunks.insert(number));
+            self.in_use.touch(number);
             numbers.push(number);
         }
         let chunk = |part: &Part| match part {

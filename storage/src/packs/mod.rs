@@ -11,8 +11,8 @@ mod ingest;
 pub(crate) mod list;
 mod writer;
 
-pub(crate) use content::Chunked;
-pub(crate) use ingest::{Ingest, Keeping, Naming};
+pub(crate) use content::{Chunked, check_run};
+pub(crate) use ingest::{Ingest, Keeping, Naming, Taken};
 pub(crate) use writer::PackWriter;
 
 use crate::StorageError;

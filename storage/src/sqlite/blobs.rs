@@ -80,17 +80,42 @@ pub(crate) fn each_list(connection: &Connection, workspace: i64, found: &mut Fou
     Ok(())
 }
 
+/// When what is named now counts as used: while somebody collects not before that began, whatever the clock says.
+pub(super) fn time_of_use(connection: &Connection) -> Result<u64> {
+    let mut find = connection.prepare_cached("SELECT coalesce(max(until), 0) FROM collecting")?;
+    Ok(find.query_row([], |row| unsigned_at(row, 0))?.max(now()))
+}
+
 /// Makes a stored blob visible in a workspace.
 pub(crate) fn show(connection: &Connection, workspace: i64, hash: &Hash) -> Result<()> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO workspace_blob (workspace, hash, used) VALUES (?1, ?2, ?3)
-         ON CONFLICT DO UPDATE SET used = excluded.used",
+         ON CONFLICT DO UPDATE SET used = max(used, excluded.used)",
     )?;
-    insert.execute(params![workspace, hash.as_bytes(), signed(now())])?;
+    insert.execute(params![workspace, hash.as_bytes(), signed(time_of_use(connection)?)])?;
     Ok(())
 }
 
-/// Those of the blobs that are not visible in the workspace, each once.
+/// Notes that a blob is named, so that it is not collected. Seldom a write: what was named within the hour is left as it is
+/// unless somebody collects.
+pub(crate) fn touch(connection: &Connection, workspace: i64, hash: &Hash) -> Result<()> {
+    let mut touch = connection.prepare_cached(
+        "UPDATE workspace_blob SET used = ?3 WHERE workspace = ?1 AND hash = ?2
+         AND (used < ?3 - 3600000 OR used < ?3 AND EXISTS (SELECT 1 FROM collecting))",
+    )?;
+    touch.execute(params![workspace, hash.as_bytes(), signed(time_of_use(connection)?)])?;
+    Ok(())
+}
+
+/// Is a blob that is visible in the workspace long unused, so that being asked for must be noted?
+pub(crate) fn is_old(connection: &Connection, workspace: i64, hash: &Hash) -> Result<bool> {
+    const DAY: u64 = 24 * 3600 * 1000;
+    let mut find =
+        connection.prepare_cached("SELECT 1 FROM workspace_blob WHERE workspace = ?1 AND hash = ?2 AND used < ?3")?;
+    Ok(find.exists(params![workspace, hash.as_bytes(), signed(now().saturating_sub(DAY))])?)
+}
+
+/// Those of the blobs that are not visible in the workspace, each once. The others are noted as named.
 ///
 /// # Errors
 /// [`StorageError::Unfit`] for one that is there with another length.
@@ -98,7 +123,7 @@ pub(crate) fn check_visible(connection: &Connection, workspace: i64, blobs: &[(H
     let mut missing = Vec::new();
     for (hash, expected) in blobs {
         match length(connection, workspace, hash)? {
-            Some(found) if found == *expected => {}
+            Some(found) if found == *expected => touch(connection, workspace, hash)?,
             Some(found) => {
                 let detail = format!("its length is {found} bytes, not {expected}");
                 return Err(StorageError::Unfit { path: hash.to_string(), detail });

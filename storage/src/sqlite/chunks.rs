@@ -93,3 +93,23 @@ pub(crate) fn packs(connection: &Connection) -> Result<Vec<(i64, u64)>> {
     let rows = list.query_map([], |row| Ok((row.get(0)?, unsigned_at(row, 1)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
+
+/// Does the database know the pack?
+pub(crate) fn is_pack(connection: &Connection, pack: i64) -> Result<bool> {
+    Ok(connection.prepare_cached("SELECT 1 FROM pack WHERE id = ?1")?.exists([pack])?)
+}
+
+/// The chunks of a pack, in the order in which they lie there.
+pub(crate) fn in_pack(connection: &Connection, pack: i64) -> Result<Vec<StoredChunk>> {
+    let mut find =
+        connection.prepare_cached(&format!("SELECT {COLUMNS} FROM chunk WHERE pack = ?1 ORDER BY offset"))?;
+    let rows = find.query_map([pack], chunk_at)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Notes that a chunk is elsewhere now.
+pub(crate) fn set_place(connection: &Connection, chunk: i64, place: &Place) -> Result<()> {
+    let mut set = connection.prepare_cached("UPDATE chunk SET pack = ?2, offset = ?3, stored = ?4 WHERE id = ?1")?;
+    set.execute(params![chunk, place.pack, signed(place.offset), signed(place.stored)])?;
+    Ok(())
+}

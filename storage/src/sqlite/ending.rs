@@ -6,7 +6,7 @@ use crate::check::{Unmet, unmet};
 use crate::entry::{Committed, Ending, Finish, StoredEntry};
 use crate::error::unfit;
 use crate::{Scope, StorageError, pack};
-use opship_record::entry::{BodyKind, Envelope};
+use opship_record::entry::{Body, BodyKind, Envelope};
 use opship_record::observation::Observation;
 use opship_record::record::Lists;
 use opship_record::tree::{TreeError, apply};
@@ -26,6 +26,8 @@ pub(crate) struct Prepared {
     report: Option<Vec<u8>>,
     small: Vec<(Hash, Vec<u8>)>,
     pinned: Vec<Hash>,
+    /// Modules that the entry ran.
+    modules: Vec<Hash>,
     ending: Ending,
     /// `None`: the entry makes no version whatever its lists hold.
     head: Option<BasedOn>,
@@ -44,6 +46,10 @@ impl Prepared {
         Ok(Prepared {
             workspace: scope.workspace,
             principal: scope.principal,
+            modules: match &body {
+                Body::Operation(record) => record.plan.steps.iter().map(|step| step.module).collect(),
+                Body::Value(_) => Vec::new(),
+            },
             body: body.encode(),
             packed: pack::pack_lists(&lists)?,
             report: (!ending.report.is_empty()).then(|| codec::encode(&ending.report)),
@@ -69,6 +75,9 @@ pub(crate) fn end(connection: &Connection, cache: &NodeCache, entry: &Prepared) 
         Next::Stale(stale) => return Ok(stale),
     };
     check_blobs(connection, entry)?;
+    for module in &entry.modules {
+        blobs::touch(connection, entry.workspace, module)?;
+    }
     for (hash, bytes) in &entry.small {
         blobs::insert_small(connection, hash, bytes)?;
         blobs::show(connection, entry.workspace, hash)?;
@@ -150,6 +159,7 @@ fn check_blobs(connection: &Connection, entry: &Prepared) -> Result<()> {
         if !comes && blobs::length(connection, entry.workspace, hash)?.is_none() {
             missing.push(*hash);
         }
+        blobs::touch(connection, entry.workspace, hash)?;
     }
     if missing.is_empty() { Ok(()) } else { Err(StorageError::Incomplete { blobs: missing, nodes: Vec::new() }) }
 }

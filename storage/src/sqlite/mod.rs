@@ -10,6 +10,7 @@ pub(crate) mod modules;
 pub(crate) mod nodes;
 mod schema;
 pub(crate) mod settings;
+pub(crate) mod upkeep;
 pub(crate) mod versions;
 mod writer;
 

@@ -14,7 +14,7 @@ pub(crate) fn register(connection: &Connection, workspace: i64, module: &ModuleI
     let blobs = super::blobs::check_visible(connection, workspace, &[(module.hash, module.length)])?;
     let mut nodes = Vec::new();
     for mount in &module.mounts {
-        if !super::nodes::is_visible(connection, workspace, &mount.tree)? {
+        if !super::nodes::use_tree(connection, workspace, &mount.tree)? {
             nodes.push(mount.tree);
         }
     }
@@ -56,6 +56,18 @@ pub(crate) fn list(connection: &Connection, workspace: i64) -> Result<Vec<Module
          AND name NOT IN (SELECT name FROM standard_module WHERE current) ORDER BY name",
     )?;
     let mut rows = own.query([workspace])?;
+    while let Some(row) = rows.next()? {
+        found.push(own_at(row)?);
+    }
+    Ok(found)
+}
+
+/// All modules of the workspace, hidden ones too.
+pub(crate) fn own(connection: &Connection, workspace: i64) -> Result<Vec<ModuleInfo>> {
+    let mut own =
+        connection.prepare_cached("SELECT name, hash, length, argv0, mounts FROM module WHERE workspace = ?1")?;
+    let mut rows = own.query([workspace])?;
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(own_at(row)?);
     }

@@ -1,20 +1,20 @@
 //! Tree nodes, with a cache that readers and writer share. A node never changes, so a cached one is never wrong; whether
 //! a tree is here is asked of the database and not of the cache, which may hold nodes of a transaction that was undone.
 
-use super::{Database, Result, now, signed};
+use super::{Database, Result, signed};
 use crate::StorageError;
 use hashlink::LruCache;
 use opship_record::Hash;
 use opship_record::tree::{NodeStore, References, hash_of, references};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most bytes of cached nodes.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// The nodes used last.
-pub(crate) struct NodeCache(Mutex<Cached>);
+/// The nodes used last, and those that were written while somebody collects.
+pub(crate) struct NodeCache(Mutex<Cached>, Mutex<Option<HashSet<Hash>>>);
 
 struct Cached {
     nodes: LruCache<Hash, Arc<[u8]>>,
@@ -23,11 +23,29 @@ struct Cached {
 
 impl Default for NodeCache {
     fn default() -> NodeCache {
-        NodeCache(Mutex::new(Cached { nodes: LruCache::new_unbounded(), bytes: 0 }))
+        NodeCache(Mutex::new(Cached { nodes: LruCache::new_unbounded(), bytes: 0 }), Mutex::new(None))
     }
 }
 
 impl NodeCache {
+    /// From now on, and until [`NodeCache::end_collecting`], notes which nodes are written.
+    pub(crate) fn begin_collecting(&self) {
+        *self.written() = Some(HashSet::new());
+    }
+
+    pub(crate) fn end_collecting(&self) {
+        *self.written() = None;
+    }
+
+    /// Was the node written, maybe once more, since collecting began?
+    pub(crate) fn is_written(&self, hash: &Hash) -> bool {
+        self.written().as_ref().is_some_and(|written| written.contains(hash))
+    }
+
+    fn written(&self) -> MutexGuard<'_, Option<HashSet<Hash>>> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn get(&self, hash: &Hash) -> Option<Arc<[u8]>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).nodes.get(hash).cloned()
     }
@@ -44,12 +62,15 @@ impl NodeCache {
     }
 }
 
-fn load(connection: &Connection, hash: &Hash) -> Result<Option<Vec<u8>>> {
+pub(crate) fn load(connection: &Connection, hash: &Hash) -> Result<Option<Vec<u8>>> {
     let mut find = connection.prepare_cached("SELECT bytes FROM node WHERE hash = ?1")?;
     Ok(find.query_row([hash.as_bytes()], |row| row.get(0)).optional()?)
 }
 
-fn insert(connection: &Connection, hash: &Hash, bytes: &[u8]) -> Result<()> {
+fn insert(connection: &Connection, cache: &NodeCache, hash: &Hash, bytes: &[u8]) -> Result<()> {
+    if let Some(written) = &mut *cache.written() {
+        written.insert(*hash);
+    }
     let mut insert = connection.prepare_cached("INSERT OR IGNORE INTO node (hash, bytes) VALUES (?1, ?2)")?;
     insert.execute(params![hash.as_bytes(), bytes])?;
     Ok(())
@@ -93,7 +114,7 @@ impl<'a> WriteNodes<'a> {
     /// Writes the new nodes.
     pub(super) fn store(self) -> Result<()> {
         for (hash, bytes) in self.new {
-            insert(self.connection, &hash, &bytes)?;
+            insert(self.connection, self.cache, &hash, &bytes)?;
             self.cache.insert(hash, &bytes);
         }
         Ok(())
@@ -154,10 +175,15 @@ impl Upload {
 }
 
 /// Stores an uploaded tree, if all that it refers to is in the workspace.
-pub(crate) fn store_upload(connection: &Connection, workspace: i64, upload: &Upload) -> Result<Hash> {
+pub(crate) fn store_upload(
+    connection: &Connection,
+    cache: &NodeCache,
+    workspace: i64,
+    upload: &Upload,
+) -> Result<Hash> {
     let mut missing = Vec::new();
     for hash in &upload.outside.nodes {
-        if !is_visible(connection, workspace, hash)? {
+        if !use_tree(connection, workspace, hash)? {
             missing.push(*hash);
         }
     }
@@ -167,11 +193,12 @@ pub(crate) fn store_upload(connection: &Connection, workspace: i64, upload: &Upl
     }
     let mut name = connection.prepare_cached(
         "INSERT INTO workspace_node (workspace, hash, used) VALUES (?1, ?2, ?3)
-         ON CONFLICT DO UPDATE SET used = excluded.used",
+         ON CONFLICT DO UPDATE SET used = max(used, excluded.used)",
     )?;
+    let used = signed(super::blobs::time_of_use(connection)?);
     for (hash, bytes) in &upload.nodes {
-        insert(connection, hash, bytes)?;
-        name.execute(params![workspace, hash.as_bytes(), signed(now())])?;
+        insert(connection, cache, hash, bytes)?;
+        name.execute(params![workspace, hash.as_bytes(), used])?;
     }
     Ok(upload.root)
 }
@@ -180,4 +207,13 @@ pub(crate) fn store_upload(connection: &Connection, workspace: i64, upload: &Upl
 pub(crate) fn is_visible(connection: &Connection, workspace: i64, hash: &Hash) -> Result<bool> {
     let mut find = connection.prepare_cached("SELECT 1 FROM workspace_node WHERE workspace = ?1 AND hash = ?2")?;
     Ok(*hash == opship_record::tree::empty() || find.exists(params![workspace, hash.as_bytes()])?)
+}
+
+/// As [`is_visible`], and notes that the tree is named.
+pub(crate) fn use_tree(connection: &Connection, workspace: i64, hash: &Hash) -> Result<bool> {
+    let mut touch =
+        connection.prepare_cached("UPDATE workspace_node SET used = ?3 WHERE workspace = ?1 AND hash = ?2")?;
+    let used = signed(super::blobs::time_of_use(connection)?);
+    let found = touch.execute(params![workspace, hash.as_bytes(), used])?;
+    Ok(found > 0 || *hash == opship_record::tree::empty())
 }

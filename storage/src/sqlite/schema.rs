@@ -78,7 +78,8 @@ CREATE TABLE setting (
 ";
 
 /// Chunks of larger contents (pack, chunk, blob.chunks), and what collecting needs: versions that were forgotten, when a
-/// blob or node was last named, and who refers to one.
+/// blob or node was last named (in milliseconds since 1970, a value that what is named meanwhile has at least while somebody
+/// collects), and who refers to one.
 const CHUNKS: &str = "
 CREATE TABLE pack (id INTEGER PRIMARY KEY, length INTEGER NOT NULL) STRICT;
 CREATE TABLE chunk (
@@ -90,6 +91,7 @@ ALTER TABLE blob ADD COLUMN chunks BLOB;
 ALTER TABLE version ADD COLUMN forgotten INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workspace_blob ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workspace_node ADD COLUMN used INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE collecting (until INTEGER NOT NULL) STRICT;
 CREATE INDEX workspace_blob_by_hash ON workspace_blob (hash);
 CREATE INDEX workspace_node_by_hash ON workspace_node (hash);
 CREATE INDEX pin_by_hash ON pin (hash);

@@ -1,6 +1,6 @@
 //! Versions.
 
-use super::{Result, limited, signed};
+use super::{Result, limited, signed, unsigned_at};
 use crate::StorageError;
 use opship_record::Hash;
 use opship_record::version::Version;
@@ -44,10 +44,19 @@ pub(crate) fn list(connection: &Connection, workspace: i64, before: Option<u64>,
     rows.map(|bytes| decode(&bytes?)).collect()
 }
 
-/// Does a version of the workspace have this root?
+/// Does a version of the workspace that is not forgotten have this root?
 pub(crate) fn has_root(connection: &Connection, workspace: i64, root: &Hash) -> Result<bool> {
-    let mut find = connection.prepare_cached("SELECT 1 FROM version WHERE workspace = ?1 AND root = ?2")?;
+    let mut find =
+        connection.prepare_cached("SELECT 1 FROM version WHERE workspace = ?1 AND root = ?2 AND NOT forgotten")?;
     Ok(find.exists(params![workspace, root.as_bytes()])?)
+}
+
+/// Which of the versions `first..=last` are forgotten?
+pub(crate) fn forgotten(connection: &Connection, workspace: i64, first: u64, last: u64) -> Result<Vec<u64>> {
+    let mut find = connection
+        .prepare_cached("SELECT number FROM version WHERE workspace = ?1 AND number BETWEEN ?2 AND ?3 AND forgotten")?;
+    let rows = find.query_map(params![workspace, signed(first), signed(last)], |row| unsigned_at(row, 0))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 fn one(connection: &Connection, sql: &str, params: impl Params) -> Result<Option<Version>> {

@@ -2,7 +2,7 @@
 
 use super::{Inner, Result, Store};
 use crate::blobs::{BlobContent, SMALL_BLOB};
-use crate::packs::{Chunked, Ingest, Keeping, Naming, list};
+use crate::packs::{Chunked, Ingest, Keeping, Naming, Taken, list};
 use crate::sqlite::{blobs, chunks};
 use crate::{Role, Scope, StorageError, failpoint};
 use bytes::Bytes;
@@ -42,7 +42,8 @@ impl Store {
                     .await?;
                 Ok(length)
             }
-            Received::Large(naming, keeping) => {
+            Received::Large(taken) => {
+                let Taken { naming, keeping } = *taken;
                 let length = naming.length();
                 let name = move |connection: &Connection| name_large(connection, Some(workspace), &expected, naming);
                 let named = self.0.database.write_async(name).await?;
@@ -89,15 +90,25 @@ impl Store {
     /// # Errors
     /// [`StorageError`] if the database fails.
     pub fn missing_blobs(&self, scope: &Scope, hashes: &[Hash]) -> Result<Vec<Hash>> {
-        self.0.database.read(|connection| {
-            let mut missing = Vec::new();
+        let workspace = scope.workspace;
+        let (missing, old) = self.0.database.read(|connection| {
+            let (mut missing, mut old) = (Vec::new(), Vec::new());
             for hash in hashes {
-                if blobs::length(connection, scope.workspace, hash)?.is_none() {
+                if blobs::length(connection, workspace, hash)?.is_none() {
                     missing.push(*hash);
+                } else if blobs::is_old(connection, workspace, hash)? {
+                    old.push(*hash);
                 }
             }
-            Ok(missing)
-        })
+            Ok((missing, old))
+        })?;
+        // Whoever hears that a blob is here relies on it, so it must not be collected for a while.
+        if !old.is_empty() {
+            self.0
+                .database
+                .write(move |connection| old.iter().try_for_each(|hash| blobs::touch(connection, workspace, hash)))?;
+        }
+        Ok(missing)
     }
 
     /// A blob's length in bytes, if it is visible in the workspace.
@@ -161,7 +172,7 @@ enum Received {
     /// Small enough for the database.
     Small(Vec<u8>),
     /// Durable in packs.
-    Large(Naming, Keeping),
+    Large(Box<Taken>),
 }
 
 impl Inner {
@@ -276,7 +287,7 @@ impl Inner {
         let ingest = self.clone().cut(cutting, expected, limit, pending).await?;
         let taken = spawn_blocking(move || futures::executor::block_on(ingest).map_err(ended)??.finish());
         let taken = taken.await.map_err(ended)??;
-        Ok(Received::Large(taken.naming, taken.keeping))
+        Ok(Received::Large(Box::new(taken)))
     }
 
     /// Has the next pieces cut on another thread, once those before are.

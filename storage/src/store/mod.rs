@@ -17,7 +17,7 @@ use crate::sqlite::{self, Database};
 use crate::visible::VisibleChunks;
 use crate::{Staging, StorageError};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
 type Result<T> = std::result::Result<T, StorageError>;
@@ -30,13 +30,15 @@ pub struct Store(pub(crate) Arc<Inner>);
 /// What the handles share. Dropped in this order: the lock goes last.
 pub(crate) struct Inner {
     pub(crate) database: Database,
+    /// Held by whoever collects or checks.
+    pub(crate) upkeep: Mutex<()>,
     pub(crate) packs: Arc<Packs>,
     pub(crate) in_use: Arc<InUse>,
     pub(crate) visible: VisibleChunks,
     pub(crate) files: BlobFiles,
     ended: watch::Sender<i64>,
     staging: Staging,
-    data: DataDir,
+    pub(crate) data: DataDir,
 }
 
 impl std::fmt::Debug for Store {
@@ -79,12 +81,17 @@ fn open(data: &Path) -> Result<Store> {
     if !database.read(|connection| sqlite::access::has_admin_token(connection, &token))? {
         database.write(move |connection| sqlite::access::set_admin_token(connection, &token))?;
     }
+    if database.read(sqlite::upkeep::is_collecting)? {
+        // Whoever collected was killed.
+        database.write(sqlite::upkeep::end_collecting)?;
+    }
     let last = database.read(sqlite::entries::last_id)?;
     let packs = Arc::new(Packs::open(data.path(), &database.read(sqlite::chunks::packs)?));
     let files = BlobFiles::new(data.path());
     let staging = Staging::new(data.staging());
     Ok(Store(Arc::new(Inner {
         database,
+        upkeep: Mutex::default(),
         packs,
         in_use: Arc::default(),
         visible: VisibleChunks::default(),

@@ -44,16 +44,34 @@ impl Store {
         self.0.database.read(|connection| versions::list(connection, scope.workspace, before, limit))
     }
 
-    /// The tree with this root, if a version of the workspace has it or it was uploaded through the workspace.
+    /// The tree with this root, if a version of the workspace that is not forgotten has it or it was uploaded through the
+    /// workspace. What it holds is not collected as long as the view lives.
     ///
     /// # Errors
     /// [`StorageError`] if the database fails.
     pub fn tree(&self, scope: &Scope, root: &Hash) -> Result<Option<TreeView>> {
+        let held = self.0.in_use.hold_root(scope.workspace, *root);
         let visible = self.0.database.read(|connection| {
             Ok(versions::has_root(connection, scope.workspace, root)?
                 || nodes::is_visible(connection, scope.workspace, root)?)
         })?;
-        Ok(visible.then(|| TreeView::new(self.0.clone(), scope.clone(), *root)))
+        Ok(visible.then(|| TreeView::new(self.0.clone(), scope.clone(), *root, held)))
+    }
+
+    /// The tree of a version.
+    ///
+    /// # Errors
+    /// [`StorageError::Forgotten`] if retention has let it go.
+    pub fn version_tree(&self, scope: &Scope, version: &Version) -> Result<TreeView> {
+        self.tree(scope, &version.root)?.ok_or(StorageError::Forgotten { version: version.number })
+    }
+
+    /// Which of the versions `first..=last` retention has let go: they are listed, their trees are not to be had.
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn forgotten(&self, scope: &Scope, first: u64, last: u64) -> Result<Vec<u64>> {
+        self.0.database.read(|connection| versions::forgotten(connection, scope.workspace, first, last))
     }
 
     /// Calls `found(path, in from, in to)` for each path whose entry differs between two trees, parents before what
@@ -62,11 +80,9 @@ impl Store {
     /// # Errors
     /// [`StorageError::NotFound`] for a tree that is not visible, and whatever `found` returns.
     pub fn diff(&self, scope: &Scope, from: &Hash, to: &Hash, found: &mut OnDifference<'_>) -> Result<()> {
-        for root in [from, to] {
-            if self.tree(scope, root)?.is_none() {
-                return Err(StorageError::not_found("tree", root.to_string()));
-            }
-        }
+        let view =
+            |root: &Hash| self.tree(scope, root)?.ok_or_else(|| StorageError::not_found("tree", root.to_string()));
+        let (_from, _to) = (view(from)?, view(to)?);
         tree::diff(&ReadNodes(&self.0.database), from, to, found)
     }
 
@@ -78,8 +94,8 @@ impl Store {
     pub fn put_tree(&self, scope: &Scope, nodes: Vec<Vec<u8>>) -> Result<Hash> {
         scope.needs(Role::Write)?;
         let upload = Upload::check(nodes)?;
-        let workspace = scope.workspace;
-        self.0.database.write(move |connection| nodes::store_upload(connection, workspace, &upload))
+        let (workspace, cache) = (scope.workspace, self.0.database.nodes.clone());
+        self.0.database.write(move |connection| nodes::store_upload(connection, &cache, workspace, &upload))
     }
 
     /// Was this tree uploaded through the workspace, with all that is below it?

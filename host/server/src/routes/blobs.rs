@@ -46,7 +46,7 @@ pub(super) async fn put(
 ) -> Result<Response, Problem> {
     let expected = hash(&expected)?;
     let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
-    if blocking(move || own.store.blob_length(&own_scope, &expected)).await??.is_some() {
+    if blocking(move || own.store.missing_blobs(&own_scope, &[expected])).await??.is_empty() {
         return drain(body).await;
     }
     let mut bytes = stream(body).fuse();
