@@ -277,10 +277,7 @@ pub(crate) fn remove_pack(connection: &Connection, pack: i64) -> Result<bool> {
 pub(crate) type Large = (Hash, u64, Option<Vec<u8>>);
 
 /// Bytes of small blobs of the workspace, and the lists of larger ones.
-pub(crate) fn workspace_bytes(
-    connection: &Connection,
-    workspace: i64,
-) -> Result<(u64, Vec<Large>)> {
+pub(crate) fn workspace_bytes(connection: &Connection, workspace: i64) -> Result<(u64, Vec<Large>)> {
     let mut small = connection.prepare_cached(
         "SELECT coalesce(sum(length), 0) FROM workspace_blob JOIN blob USING (hash)
          WHERE workspace = ?1 AND bytes IS NOT NULL",
