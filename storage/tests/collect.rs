@@ -235,7 +235,7 @@ fn beside_readers_and_writers_nothing_that_is_named_goes() {
             move || {
                 let name = format!("f{client}");
                 let content = |step: u64| {
-                    let length = if step % 2 == 0 { 90_000 } else { 900 };
+                    let length = if step.is_multiple_of(2) { 90_000 } else { 900 };
                     random(length, u64::from(client / 2) * 10 + step % 5)
                 };
                 for step in 0..60 {
