@@ -115,6 +115,25 @@ fn a_content_that_changed_all_over_and_a_lost_memory_are_shipped_whole() {
     assert_same_tree(&here, &clone(&place, &server, "there"));
 }
 
+#[test]
+fn chunks_that_the_server_has_of_any_file_are_not_sent_again() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    let content = noise(1, 8 << 20);
+    fs::write(here.join("first"), &content).unwrap();
+    place.ok(&here, ["sync"]);
+    // Another file under another name, which nothing says to be like the first.
+    let mut other = noise(2, 10_000);
+    other.extend(&content[..5 << 20]);
+    other.extend(noise(3, 1000));
+    other.extend(&content[5 << 20..]);
+    fs::write(here.join("second"), &other).unwrap();
+    let sent = sync_through(&place, &server, &here);
+    assert!(sent < 1_500_000, "{sent} bytes for a file of {} of which most is there", other.len());
+    assert_same_tree(&here, &clone(&place, &server, "there"));
+}
+
 /// The bytes that opship keeps beside the files.
 fn own_bytes(folder: &Path) -> u64 {
     fs::read_dir(folder)
@@ -289,11 +308,12 @@ fn a_small_operation_passes_a_large_upload() {
 
 /// A relay to a server that does not know some addresses: what goes by is changed so that it has never heard of them.
 fn relay_to_older(server: SocketAddr) -> SocketAddr {
-    const NEWER: [(&[u8], &[u8]); 4] = [
+    const NEWER: [(&[u8], &[u8]); 5] = [
         (b"/uploads/", b"/nothere/"),
         (b"/document ", b"/notheres "),
         (b"/documents ", b"/nothereds "),
         (b"/documents:", b"/nothereds:"),
+        (b"/chunks:known", b"/nothere:known"),
     ];
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

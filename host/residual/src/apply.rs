@@ -20,15 +20,32 @@ pub trait Base {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-/// Makes the content of a document, at most `limit` bytes of it, and gives its length. `open` finds the contents that it
-/// copies from. The hash of what comes out is for the caller to compare.
+/// What the receiver of a document has.
+pub trait Sources {
+    /// A content.
+    type Base: Base;
+
+    /// Opens a content; `None` if it is not here.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn base(&self, hash: &Hash) -> io::Result<Option<Self::Base>>;
+
+    /// A chunk's bytes; `None` if it is not here.
+    ///
+    /// # Errors
+    /// What the system answers.
+    fn chunk(&self, hash: &Hash) -> io::Result<Option<Vec<u8>>>;
+}
+
+/// Makes the content of a document, at most `limit` bytes of it, and gives its length. The hash of what comes out is for the caller to compare.
 ///
 /// # Errors
 /// [`ResidualError`]; what was written until then is to be dropped.
-pub fn apply<B: Base>(
+pub fn apply(
     document: impl Read,
     limit: u64,
-    open: impl Fn(&Hash) -> io::Result<Option<B>>,
+    sources: &impl Sources,
     sink: &mut impl Write,
 ) -> Result<u64, ResidualError> {
     let mut reader = Reader::new(document)?;
@@ -37,7 +54,7 @@ pub fn apply<B: Base>(
     }
     let mut bases = Vec::new();
     for hash in reader.bases() {
-        bases.push(open(hash)?.ok_or(ResidualError::BaseMissing(*hash))?);
+        bases.push(sources.base(hash)?.ok_or(ResidualError::BaseMissing(*hash))?);
     }
     let mut buffer = vec![0; PIECE];
     while let Some(part) = reader.next_part()? {
@@ -50,6 +67,13 @@ pub fn apply<B: Base>(
                 sink.write_all(&buffer[..count])?;
             },
             Part::Copy { base, offset, length } => copy(&bases[base], offset, length, &mut buffer, sink)?,
+            Part::Chunk { hash, length } => {
+                let chunk = sources.chunk(&hash)?.ok_or(ResidualError::BaseMissing(hash))?;
+                if chunk.len() as u64 != length {
+                    return Err(ResidualError::Malformed("a chunk has another length"));
+                }
+                sink.write_all(&chunk)?;
+            }
         }
     }
     Ok(reader.length())
@@ -79,6 +103,26 @@ fn copy(
         (offset, length) = (offset + count as u64, length - count as u64);
     }
     Ok(())
+}
+
+/// One content, and no chunks.
+pub struct OneBase<B>(
+    /// Its hash.
+    pub Hash,
+    /// The content.
+    pub B,
+);
+
+impl<B: Base + Clone> Sources for OneBase<B> {
+    type Base = B;
+
+    fn base(&self, hash: &Hash) -> io::Result<Option<B>> {
+        Ok((*hash == self.0).then(|| self.1.clone()))
+    }
+
+    fn chunk(&self, _: &Hash) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
 }
 
 impl Base for &[u8] {

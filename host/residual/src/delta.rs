@@ -2,10 +2,11 @@
 //! Tridgell 1999, chapters 2 and 3).
 
 use crate::document::Writer;
-use crate::rolling;
 use crate::signature::{BLOCK, Signature, Sums, strong};
 use crate::table::Table;
+use crate::{chunks, rolling};
 use opship_record::Hash;
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 
 /// Bytes of the content held at one time; also the longest literal.
@@ -27,9 +28,31 @@ pub fn make<W: Write>(content: impl Read, length: u64, base: Option<Base<'_>>, o
         _ => search.copy_through()?,
     }
     if search.read != length {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the content changed its length while it was read"));
+        return Err(other_length());
     }
     search.writer.finish()
+}
+
+/// Writes the document of a content of `length` bytes of which the receiver has the `known` chunks.
+///
+/// # Errors
+/// As [`make`].
+pub fn make_of_chunks<W: Write>(content: impl Read, length: u64, known: &BTreeSet<Hash>, out: W) -> io::Result<W> {
+    let mut writer = Writer::new(out, length, &[])?;
+    let mut read = 0;
+    chunks::cut(content, |chunk| {
+        read += chunk.len() as u64;
+        let hash = Hash::of(chunk);
+        if known.contains(&hash) { writer.chunk(&hash, chunk.len() as u64) } else { writer.literal(chunk) }
+    })?;
+    if read != length {
+        return Err(other_length());
+    }
+    writer.finish()
+}
+
+fn other_length() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the content changed its length while it was read")
 }
 
 struct Search<R, W> {

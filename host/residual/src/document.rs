@@ -11,6 +11,9 @@ pub const MAX_BASES: usize = 16;
 
 const LITERAL: u64 = 0;
 const COPY: u64 = 1;
+const CHUNK: u64 = 2;
+/// Bits of a head that say which instruction it is.
+const KIND_BITS: u32 = 2;
 
 /// One instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +27,13 @@ pub enum Part {
         /// The first byte.
         offset: u64,
         /// Bytes, at least one.
+        length: u64,
+    },
+    /// A whole chunk that the receiver has, whatever content it is of.
+    Chunk {
+        /// The chunk's hash.
+        hash: Hash,
+        /// Its bytes, at least one.
         length: u64,
     },
 }
@@ -59,8 +69,18 @@ impl<W: Write> Writer<W> {
             return Ok(());
         }
         self.flush_copy()?;
-        varint::write(&mut self.out, (bytes.len() as u64) << 1 | LITERAL)?;
+        varint::write(&mut self.out, (bytes.len() as u64) << KIND_BITS | LITERAL)?;
         self.out.write_all(bytes)
+    }
+
+    /// Adds a chunk that the receiver has.
+    ///
+    /// # Errors
+    /// What writing answers.
+    pub fn chunk(&mut self, hash: &Hash, length: u64) -> io::Result<()> {
+        self.flush_copy()?;
+        varint::write(&mut self.out, length << KIND_BITS | CHUNK)?;
+        self.out.write_all(hash.as_bytes())
     }
 
     /// Adds a range of a base, which must be one of those given.
@@ -82,7 +102,7 @@ impl<W: Write> Writer<W> {
 
     fn flush_copy(&mut self) -> io::Result<()> {
         let Some((base, offset, length)) = self.copy.take() else { return Ok(()) };
-        varint::write(&mut self.out, length << 1 | COPY)?;
+        varint::write(&mut self.out, length << KIND_BITS | COPY)?;
         if self.ends.len() > 1 {
             varint::write(&mut self.out, base as u64)?;
         }
@@ -162,15 +182,27 @@ impl<R: Read> Reader<R> {
         let Some(head) = varint::read_or_end(&mut self.from)? else {
             return if self.left == 0 { Ok(None) } else { Err(ResidualError::Malformed("it ends early")) };
         };
-        let length = head >> 1;
+        let length = head >> KIND_BITS;
         if length == 0 || length > self.left {
             return Err(ResidualError::Malformed("it makes another length than it says"));
         }
         self.left -= length;
-        if head & 1 == LITERAL {
-            self.unread = length;
-            return Ok(Some(Part::Literal(length)));
+        match head & ((1 << KIND_BITS) - 1) {
+            LITERAL => {
+                self.unread = length;
+                Ok(Some(Part::Literal(length)))
+            }
+            COPY => self.read_copy(length).map(Some),
+            CHUNK => {
+                let mut hash = [0; 32];
+                read_exact(&mut self.from, &mut hash)?;
+                Ok(Some(Part::Chunk { hash: Hash::from_bytes(hash), length }))
+            }
+            _ => Err(ResidualError::Malformed("an instruction is not known")),
         }
+    }
+
+    fn read_copy(&mut self, length: u64) -> Result<Part, ResidualError> {
         let base = match self.bases.len() {
             0 => return Err(ResidualError::Malformed("it copies and names no base")),
             1 => 0,
@@ -182,7 +214,7 @@ impl<R: Read> Reader<R> {
         let offset = end.checked_add_signed(step).filter(|offset| offset.checked_add(length).is_some());
         let offset = offset.ok_or(ResidualError::Malformed("it copies what is outside its base"))?;
         *end = offset + length;
-        Ok(Some(Part::Copy { base, offset, length }))
+        Ok(Part::Copy { base, offset, length })
     }
 
     /// The next bytes of the current literal; none at its end.

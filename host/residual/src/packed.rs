@@ -3,8 +3,10 @@
 use std::io::{self, BufReader, Read, Write};
 use zstd::stream::raw::{CParameter, DParameter};
 
-/// Largest window, as a power of two: 32 MiB. It bounds the memory that decoding takes, and is refused beyond.
+/// Largest window that is decoded, as a power of two: 32 MiB. It bounds the memory that decoding takes.
 pub const MAX_WINDOW_LOG: u32 = 25;
+/// Largest window that is used, as a power of two: 8 MiB, so that a server can make many documents at a time.
+const WINDOW_LOG: u32 = 23;
 /// Compression level: where zstd's gain for its time begins to fall off.
 const LEVEL: i32 = 6;
 /// From this length on repetitions are looked for over the whole window.
@@ -31,7 +33,7 @@ impl<W: Write> Encoder<W> {
     pub fn new(out: W, content_length: u64) -> io::Result<Encoder<W>> {
         let mut inner = zstd::stream::write::Encoder::new(out, LEVEL)?;
         let fits = u64::BITS - content_length.max(1).leading_zeros() + 1;
-        inner.set_parameter(CParameter::WindowLog(fits.clamp(10, MAX_WINDOW_LOG)))?;
+        inner.set_parameter(CParameter::WindowLog(fits.clamp(10, WINDOW_LOG)))?;
         inner.set_parameter(CParameter::EnableLongDistanceMatching(content_length >= LONG))?;
         Ok(Encoder { inner, gathered: Vec::with_capacity(PIECE) })
     }

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use opship_record::Hash;
-use opship_residual::{BLOCK, ResidualError, Signature, Signer, apply, delta, packed};
+use opship_residual::apply::OneBase;
+use opship_residual::{BLOCK, ResidualError, Signature, Signer, apply, chunks, delta, packed};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 
 /// Bytes that do not compress and hold no block twice.
@@ -25,8 +27,7 @@ fn document(old: &[u8], new: &[u8]) -> Vec<u8> {
 
 fn applied(document: &[u8], old: &[u8], limit: u64) -> Result<Vec<u8>, ResidualError> {
     let mut made = Vec::new();
-    let open = |hash: &Hash| Ok((*hash == Hash::of(old)).then_some(old));
-    apply::apply(document, limit, open, &mut made)?;
+    apply::apply(document, limit, &OneBase(Hash::of(old), old), &mut made)?;
     Ok(made)
 }
 
@@ -138,9 +139,53 @@ fn what_a_document_may_not_do_is_refused() {
     assert!(applied(&more, &old, 1 << 20).is_err());
     // A base that is shorter than the one that the copies are of.
     let mut made = Vec::new();
-    assert!(apply::apply(document.as_slice(), 1 << 20, |_| Ok(Some(&old[..4000])), &mut made).is_err());
+    let shorter = OneBase(Hash::of(&old), &old[..4000]);
+    assert!(apply::apply(document.as_slice(), 1 << 20, &shorter, &mut made).is_err());
     let growing = delta::make(new.as_slice(), 10, None, Vec::new());
     assert_eq!(growing.unwrap_err().kind(), io::ErrorKind::InvalidData);
+}
+
+/// Chunks by their hashes, and no contents.
+struct Chunks(BTreeMap<Hash, Vec<u8>>);
+
+impl apply::Sources for Chunks {
+    type Base = &'static [u8];
+
+    fn base(&self, _: &Hash) -> io::Result<Option<&'static [u8]>> {
+        Ok(None)
+    }
+
+    fn chunk(&self, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.0.get(hash).cloned())
+    }
+}
+
+#[test]
+fn chunks_that_the_receiver_has_are_named_and_not_sent() {
+    let old = noise(1, 2_000_000);
+    let mut there = BTreeMap::new();
+    let keep = |chunk: &[u8]| {
+        there.insert(Hash::of(chunk), chunk.to_vec());
+        Ok(())
+    };
+    chunks::cut(old.as_slice(), keep).unwrap();
+    let mut new = old.clone();
+    new.splice(900_000..900_000, *b"what is inserted");
+    let known = there.keys().copied().collect();
+    let document = delta::make_of_chunks(new.as_slice(), new.len() as u64, &known, Vec::new()).unwrap();
+    assert!(document.len() < 3 * chunks::MOST, "{} bytes", document.len());
+    let mut made = Vec::new();
+    let mut chunks = Chunks(there);
+    apply::apply(document.as_slice(), 1 << 30, &chunks, &mut made).unwrap();
+    assert!(made == new);
+    let some = *chunks.0.keys().next().unwrap();
+    chunks.0.insert(some, b"another length".to_vec());
+    assert!(matches!(apply::apply(document.as_slice(), 1 << 30, &chunks, &mut made), Err(ResidualError::Malformed(_))));
+    chunks.0.remove(&some);
+    assert!(matches!(
+        apply::apply(document.as_slice(), 1 << 30, &chunks, &mut made),
+        Err(ResidualError::BaseMissing(_))
+    ));
 }
 
 fn pack(document: &[u8], length: u64, piece: usize) -> Vec<u8> {

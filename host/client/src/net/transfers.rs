@@ -7,8 +7,11 @@ use http::{HeaderName, Method, header};
 use minicbor::bytes::{ByteSlice, ByteVec};
 use opship_record::{Hash, codec};
 use opship_residual::packed;
+use std::collections::BTreeSet;
 
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
+/// Chunks asked for in one request.
+const CHUNKS_AT_ONCE: usize = 1 << 20;
 const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 
 /// The document of a content: with the same name it has the same bytes.
@@ -21,10 +24,9 @@ pub(crate) struct DocumentName {
 }
 
 impl DocumentName {
-    /// The document that this program's encoder makes of a content with this base.
-    pub(crate) fn new(content: Hash, base: Option<&Hash>) -> DocumentName {
-        let base = base.map_or("none".to_owned(), Hash::to_string);
-        let document = Hash::of(format!("{} {base}", packed::encoder_name()).as_bytes());
+    /// The document that this program's encoder makes of a content that is like something.
+    pub(crate) fn new(content: Hash, like: &str) -> DocumentName {
+        let document = Hash::of(format!("{} {like}", packed::encoder_name()).as_bytes());
         DocumentName { content, document: document.to_string().chars().take(32).collect() }
     }
 }
@@ -95,6 +97,24 @@ impl Api {
             Err(ClientError::Problem { status: 404 | 405, .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Which of these chunks the server has; none if it knows no chunks.
+    pub(crate) async fn known_chunks(&mut self, hashes: &[Hash]) -> Result<BTreeSet<Hash>, ClientError> {
+        let path = self.path("/chunks:known");
+        let mut known = BTreeSet::new();
+        for hashes in hashes.chunks(CHUNKS_AT_ONCE) {
+            let body: Vec<u8> = hashes.iter().flat_map(|hash| hash.as_bytes()[..8].to_vec()).collect();
+            let asked = self.transport.send(Method::POST, &path, &[], RequestBody::bytes(body)).await;
+            let mut response = match asked {
+                Err(ClientError::Problem { status: 404 | 405, .. }) => return Ok(known),
+                response => response?,
+            };
+            let bits = response.body.all(MAX_JSON).await?;
+            let is_known = |at: usize| bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1);
+            known.extend(hashes.iter().enumerate().filter(|(at, _)| is_known(*at)).map(|(_, hash)| *hash));
+        }
+        Ok(known)
     }
 
     /// Fetches the documents of small contents with these bases in one request; those that were left out must be fetched

@@ -66,6 +66,8 @@ pub struct Sync<'a> {
     changed: signatures::Changed,
     /// Is an upload held up for what is more urgent?
     holding: bool,
+    /// Contents in a row of which the server had no chunk.
+    unknown_contents: u32,
     /// Has the server said that it takes no documents?
     no_documents: bool,
     /// What replays others' operations on a pull, made when it is needed; without it all is downloaded.
@@ -113,6 +115,7 @@ impl<'a> Sync<'a> {
             memory: Memory::open(&copy.own_folder()),
             changed: signatures::Changed::default(),
             holding: false,
+            unknown_contents: 0,
             no_documents: false,
             engine: None,
             replayed: BTreeMap::new(),

@@ -7,11 +7,12 @@ use super::{Sync, signatures};
 use crate::ClientError;
 use crate::log::LogEntry;
 use crate::net::{DocumentName, documents_body, pack};
-use crate::transfer::{Outcome, Signed, Upload, small_document};
+use crate::transfer::{Like, Outcome, Signed, Upload, chunk_hashes, small_document};
 use opship_record::effect::{After, Before, Change};
 use opship_record::limits::MAX_INLINE_PART;
 use opship_record::{Hash, TreePath};
 use opship_residual::Signature;
+use opship_world::FileContent;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,12 @@ use tokio::task::JoinHandle;
 
 /// Bytes that a request more takes, with its answer.
 const REQUEST: usize = 500;
+/// Least length of a content whose chunks are asked for.
+const CHUNKED_FROM: u64 = 4 << 20;
+/// Of so many chunks one is asked for first.
+const SAMPLED: usize = 16;
+/// After so many contents in a row of which the server has no chunk, no more is asked in this sync.
+const UNKNOWN_CONTENTS: u32 = 3;
 /// How often an upload looks whether something more urgent has come.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long an upload is held up at one time: what is more urgent may have to wait for the server.
@@ -190,12 +197,16 @@ impl Sync<'_> {
             }
             (content, _) => content?,
         };
-        let mut base = base.and_then(|base| Some(Arc::new((*base, self.memory.signature(base)?))));
+        let base = base.and_then(|base| Some((*base, self.memory.signature(base)?)));
+        let mut like = match base {
+            Some(base) => Like::Base(Arc::new(base)),
+            None => self.chunks_there(&content).await?,
+        };
         loop {
-            let mut upload = Upload { hash, content: Arc::clone(&content), base: base.clone(), begun: false };
+            let mut upload = Upload { hash, content: Arc::clone(&content), like: like.clone(), begun: false };
             let document = upload.name().document;
             upload.begun = self.memory.begun(&hash).as_ref() == Some(&document);
-            let is_first = base.is_none() && !upload.begun;
+            let is_first = matches!(like, Like::Nothing) && !upload.begun;
             self.memory.begin(&hash, &document);
             let outcome = self.drive(entry, upload, shipping).await?;
             self.memory.end(&hash);
@@ -207,15 +218,36 @@ impl Sync<'_> {
                     return Ok(());
                 }
                 // What went before, or what was copied from, may be to blame: once more, whole and from the beginning.
-                Outcome::Mismatch if !is_first => base = None,
+                Outcome::Mismatch if !is_first => like = Like::Nothing,
                 Outcome::Mismatch => return Err(changed_meanwhile(&hash)),
                 Outcome::Unknown => return self.put_whole(&hash, content).await,
             }
         }
     }
 
+    /// Which chunks of a content the server has. A few are asked for first: of what is new nothing is known, and after some
+    /// such contents no more is asked.
+    async fn chunks_there(&mut self, content: &Arc<dyn FileContent>) -> Result<Like, ClientError> {
+        if content.length() < CHUNKED_FROM || self.unknown_contents >= UNKNOWN_CONTENTS {
+            return Ok(Like::Nothing);
+        }
+        let content = Arc::clone(content);
+        let hashes = tokio::task::spawn_blocking(move || chunk_hashes(content)).await;
+        let hashes = hashes.map_err(|error| ClientError::Protocol { detail: error.to_string() })??;
+        let (sample, rest): (Vec<_>, Vec<_>) = hashes.into_iter().enumerate().partition(|(n, _)| n % SAMPLED == 0);
+        let only_hashes = |numbered: Vec<(usize, Hash)>| numbered.into_iter().map(|(_, hash)| hash).collect::<Vec<_>>();
+        let mut known = self.api.known_chunks(&only_hashes(sample)).await?;
+        if known.is_empty() {
+            self.unknown_contents += 1;
+            return Ok(Like::Nothing);
+        }
+        self.unknown_contents = 0;
+        known.extend(self.api.known_chunks(&only_hashes(rest)).await?);
+        Ok(Like::Chunks(Arc::new(known)))
+    }
+
     /// For a server that takes no uploads that go on.
-    async fn put_whole(&mut self, hash: &Hash, content: Arc<dyn opship_world::FileContent>) -> Result<(), ClientError> {
+    async fn put_whole(&mut self, hash: &Hash, content: Arc<dyn FileContent>) -> Result<(), ClientError> {
         self.api.put_blob(hash, Signed::new(content)).await.map_err(|error| match error {
             ClientError::Problem { kind, .. } if kind == "hash-mismatch" => changed_meanwhile(hash),
             error => error,

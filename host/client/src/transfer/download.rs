@@ -79,9 +79,8 @@ fn sweep(folder: &Path) {
 
 /// The content that a small document makes of a base; `None` if it makes another one, or none.
 pub(crate) fn unpack_small(document: &[u8], hash: &Hash, length: u64, base: &Base) -> Option<Vec<u8>> {
-    let open = |wanted: &Hash| Ok((base.0 == *wanted).then_some(Copied(&base.1)));
     let mut made = Vec::new();
-    apply::apply(document, length, open, &mut made).ok()?;
+    apply::apply(document, length, &Here(Some(base)), &mut made).ok()?;
     (Hash::of(&made) == *hash).then_some(made)
 }
 
@@ -132,9 +131,8 @@ impl Part {
 fn unpack(document: &Path, hash: &Hash, length: u64, base: Option<Base>, sink: &mut File) -> Result<bool, ClientError> {
     let failed = || ClientError::io("reading a download");
     let document = packed::decoder(File::open(document).map_err(failed())?).map_err(failed())?;
-    let open = |wanted: &Hash| Ok(base.as_ref().filter(|(hash, _)| hash == wanted).map(|(_, content)| Copied(content)));
     let mut verified = Verified { sink, hasher: Hasher::new() };
-    match apply::apply(document, length, open, &mut verified) {
+    match apply::apply(document, length, &Here(base.as_ref()), &mut verified) {
         Ok(_) => Ok(verified.hasher.finish() == *hash),
         Err(ResidualError::Io(error)) if is_full(&error) => Err(ClientError::io("writing a download")(error)),
         Err(error) => {
@@ -146,6 +144,21 @@ fn unpack(document: &Path, hash: &Hash, length: u64, base: Option<Base>, sink: &
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}
+
+/// What is here to copy from.
+struct Here<'a>(Option<&'a Base>);
+
+impl<'a> apply::Sources for Here<'a> {
+    type Base = Copied<'a>;
+
+    fn base(&self, wanted: &Hash) -> io::Result<Option<Copied<'a>>> {
+        Ok(self.0.filter(|(hash, _)| hash == wanted).map(|(_, content)| Copied(content)))
+    }
+
+    fn chunk(&self, _: &Hash) -> io::Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
 }
 
 struct Copied<'a>(&'a Arc<dyn FileContent>);

@@ -3,7 +3,7 @@
 use crate::ClientError;
 use opship_record::Hash;
 use opship_record::limits::MAX_INLINE_PART;
-use opship_residual::{Signature, Signer, delta};
+use opship_residual::{Signature, Signer, chunks, delta};
 use opship_world::FileContent;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -34,6 +34,19 @@ impl Read for Signed {
         self.signer.update(&buffer[..count]);
         Ok(count)
     }
+}
+
+/// The hashes of a content's chunks. Blocks.
+///
+/// # Errors
+/// [`ClientError::Io`] if the content cannot be read.
+pub(crate) fn chunk_hashes(content: Arc<dyn FileContent>) -> Result<Vec<Hash>, ClientError> {
+    let mut hashes = Vec::new();
+    let cut = chunks::cut(Signed::new(content), |chunk| {
+        hashes.push(Hash::of(chunk));
+        Ok(())
+    });
+    cut.map(|()| hashes).map_err(ClientError::io("reading a content to ship"))
 }
 
 /// The document of a content with a base, and the content's signature; `None` if the document is over 64 KiB. Blocks.

@@ -5,9 +5,10 @@ use super::Signed;
 use crate::ClientError;
 use crate::net::{Api, DocumentName, RequestBody};
 use bytes::Bytes;
-use opship_record::Hash;
+use opship_record::{Hash, Hasher};
 use opship_residual::{Signature, delta, packed};
 use opship_world::FileContent;
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,10 +33,21 @@ pub(crate) struct Upload {
     pub(crate) hash: Hash,
     /// The content.
     pub(crate) content: Arc<dyn FileContent>,
-    /// What the server holds that it is like.
-    pub(crate) base: Option<Arc<(Hash, Signature)>>,
+    /// What the server holds of it.
+    pub(crate) like: Like,
     /// Was it begun before, so that it may go on?
     pub(crate) begun: bool,
+}
+
+/// What the server holds of a content.
+#[derive(Clone)]
+pub(crate) enum Like {
+    /// Nothing that is known here.
+    Nothing,
+    /// A content that it is like, with its signature.
+    Base(Arc<(Hash, Signature)>),
+    /// Some of its chunks.
+    Chunks(Arc<BTreeSet<Hash>>),
 }
 
 /// How an upload ended.
@@ -52,7 +64,16 @@ pub(crate) enum Outcome {
 impl Upload {
     /// The document that it sends.
     pub(crate) fn name(&self) -> DocumentName {
-        DocumentName::new(self.hash, self.base.as_ref().map(|base| &base.0))
+        let like = match &self.like {
+            Like::Nothing => "none".to_owned(),
+            Like::Base(base) => base.0.to_string(),
+            Like::Chunks(known) => {
+                let mut hasher = Hasher::new();
+                known.iter().for_each(|hash| hasher.update(hash.as_bytes()));
+                format!("chunks {}", hasher.finish())
+            }
+        };
+        DocumentName::new(self.hash, &like)
     }
 
     /// Uploads over a connection of its own; stands still while `held` is set.
@@ -137,10 +158,14 @@ impl Upload {
             let failing = pieces.sender.clone();
             let length = self.content.length();
             let mut signed = Signed::new(Arc::clone(&self.content));
-            let base = self.base.as_deref().map(|(hash, signature)| (hash, signature));
             let make = || {
                 let out = packed::Skip::new(BufWriter::with_capacity(PIECE, pieces), skipped);
-                let encoder = delta::make(&mut signed, length, base, packed::Encoder::new(out, length)?)?;
+                let encoder = packed::Encoder::new(out, length)?;
+                let encoder = match &self.like {
+                    Like::Nothing => delta::make(&mut signed, length, None, encoder)?,
+                    Like::Base(base) => delta::make(&mut signed, length, Some((&base.0, &base.1)), encoder)?,
+                    Like::Chunks(known) => delta::make_of_chunks(&mut signed, length, known, encoder)?,
+                };
                 encoder.finish()?.finish()
             };
             match make() {

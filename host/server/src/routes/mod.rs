@@ -48,6 +48,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/workspaces/{ws}/blobs:fetch", post(blobs::fetch))
         .route("/v1/workspaces/{ws}/blobs:put", post(blobs::put_many))
         .route("/v1/workspaces/{ws}/blobs/{hash}/document", get(transfers::document))
+        .route("/v1/workspaces/{ws}/chunks:known", post(transfers::chunks))
         .route("/v1/workspaces/{ws}/documents", post(transfers::documents))
         .route("/v1/workspaces/{ws}/documents:fetch", post(transfers::fetch))
         .route(

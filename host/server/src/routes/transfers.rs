@@ -32,6 +32,10 @@ const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 const DOCUMENT_MORE: u64 = 1 << 20;
 /// How long the sender of an upload may be silent: it may have to read on for long where nothing changed, or let others pass.
 const SILENCE: Duration = Duration::from_secs(600);
+/// Most chunks that one question may name.
+const MAX_CHUNKS: usize = 1 << 20;
+/// Bytes of a chunk's hash that name it in a question.
+const CHUNK_PREFIX: usize = 8;
 /// Most documents that one question may name.
 const MAX_DOCUMENTS: usize = 10_000;
 /// Most bytes of contents that one question's documents make.
@@ -242,6 +246,28 @@ pub(super) async fn documents(
     Ok(cbor(CBOR, codec::encode(&refused)))
 }
 
+/// Which chunks does the workspace have? Asked for by the first 8 bytes of their hashes, one after the other; answered by a
+/// bit for each, the lowest of a byte first.
+pub(super) async fn chunks(
+    State(state): State<Arc<Shared>>,
+    Reader(scope): Reader,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let read = read(&state, &headers, body, MAX_CHUNKS * CHUNK_PREFIX).await?;
+    let (prefixes, rest) = read.bytes.as_chunks::<CHUNK_PREFIX>();
+    if !rest.is_empty() {
+        return Err(Problem::malformed("the body is not a whole number of beginnings of hashes, 8 bytes each"));
+    }
+    let prefixes = prefixes.to_vec();
+    let found = blocking(move || state.store.find_chunks(&scope, &prefixes)).await??;
+    let byte = |eight: &[Option<Hash>]| {
+        eight.iter().enumerate().fold(0u8, |byte, (bit, found)| byte | u8::from(found.is_some()) << bit)
+    };
+    let bits: Vec<u8> = found.chunks(8).map(byte).collect();
+    Ok(cbor(HeaderValue::from_static("application/octet-stream"), bits))
+}
+
 /// Documents of small contents, many at once: asked for as an array of `[hash, base]`. What is not here, too large, or of
 /// which the document is no shorter is left out.
 pub(super) async fn fetch(
@@ -312,7 +338,7 @@ pub(super) async fn document(
         let detail = "the document would be another now; ask for it from its beginning";
         return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "changed", detail));
     }
-    let permit = Arc::clone(&state.uploads.documents).acquire_owned().await;
+    let permit = Arc::clone(&state.uploads.made).acquire_owned().await;
     let permit = permit.map_err(|error| Problem::internal(&error))?;
     let composed = Composed {
         content: Arc::new(blob) as Arc<dyn FileContent>,

@@ -69,7 +69,7 @@ async fn take<R: Read>(
     document: impl FnOnce() -> io::Result<R> + Send + 'static,
 ) -> Result<(), Refused> {
     let internal = |error: &dyn std::fmt::Display| Refused::Server(Problem::internal(error));
-    let permit = Arc::clone(&state.uploads.documents).acquire_owned().await.map_err(|error| internal(&error))?;
+    let permit = Arc::clone(&state.uploads.applied).acquire_owned().await.map_err(|error| internal(&error))?;
     let (sender, receiver) = mpsc::channel(2);
     let (store, own_scope, limit) = (state.store.clone(), Arc::clone(scope), state.blob_bytes);
     let applying = tokio::task::spawn_blocking(move || {
@@ -77,7 +77,7 @@ async fn take<R: Read>(
         let mut pieces = Pieces { sender, gathered: Vec::with_capacity(PIECE) };
         let applied = document()
             .map_err(ResidualError::from)
-            .and_then(|document| apply::apply(document, limit, |hash| open(&store, &own_scope, hash), &mut pieces))
+            .and_then(|document| apply::apply(document, limit, &Here { store, scope: own_scope }, &mut pieces))
             .and_then(|_| Ok(pieces.flush()?));
         if applied.is_err() {
             // The store must not take what came for the whole.
@@ -121,8 +121,22 @@ impl apply::Base for Base {
     }
 }
 
-fn open(store: &Store, scope: &Scope, hash: &Hash) -> io::Result<Option<Base>> {
-    store.open_blob(scope, hash).map(|blob| blob.map(Base)).map_err(io::Error::other)
+/// What the workspace has.
+struct Here {
+    store: Store,
+    scope: Arc<Scope>,
+}
+
+impl apply::Sources for Here {
+    type Base = Base;
+
+    fn base(&self, hash: &Hash) -> io::Result<Option<Base>> {
+        self.store.open_blob(&self.scope, hash).map(|blob| blob.map(Base)).map_err(io::Error::other)
+    }
+
+    fn chunk(&self, hash: &Hash) -> io::Result<Option<Vec<u8>>> {
+        self.store.open_chunk(&self.scope, hash).map_err(io::Error::other)
+    }
 }
 
 fn pieces_of(receiver: mpsc::Receiver<io::Result<Bytes>>) -> impl Stream<Item = io::Result<Bytes>> + Send + Unpin {

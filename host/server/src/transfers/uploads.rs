@@ -20,8 +20,10 @@ const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 const EACH: usize = 64;
 /// Bytes after which what was received is made durable.
 const SYNC_EVERY: u64 = 4 << 20;
-/// Documents that are made or applied at one time; each takes up to 40 MiB of memory.
-const AT_ONCE: usize = 8;
+/// Documents that are applied at one time; each takes up to 40 MiB of memory.
+const APPLIED_AT_ONCE: usize = 8;
+/// Documents that are made at one time, each as long as its receiver takes; each takes up to 20 MiB of memory.
+const MADE_AT_ONCE: usize = 64;
 /// Hexadecimal digits of a document's name.
 const DOCUMENT_DIGITS: usize = 32;
 
@@ -31,8 +33,10 @@ pub(crate) struct Uploads {
     /// Most bytes of all uploads of one principal.
     limit: u64,
     turns: Mutex<HashMap<String, Arc<Place>>>,
-    /// Permits for documents being made or applied.
-    pub(crate) documents: Arc<Semaphore>,
+    /// Permits for documents being applied.
+    pub(crate) applied: Arc<Semaphore>,
+    /// Permits for documents being made.
+    pub(crate) made: Arc<Semaphore>,
 }
 
 /// One upload's name: whose it is, what content it brings, and in which document.
@@ -94,7 +98,13 @@ impl Uploads {
     pub(crate) fn open(data: &Path, limit: u64) -> io::Result<Uploads> {
         let folder = data.join("uploads");
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let uploads = Uploads { folder, limit, turns: Mutex::default(), documents: Arc::new(Semaphore::new(AT_ONCE)) };
+        let uploads = Uploads {
+            folder,
+            limit,
+            turns: Mutex::default(),
+            applied: Arc::new(Semaphore::new(APPLIED_AT_ONCE)),
+            made: Arc::new(Semaphore::new(MADE_AT_ONCE)),
+        };
         uploads.sweep(SystemTime::now())?;
         Ok(uploads)
     }
