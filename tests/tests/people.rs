@@ -1,0 +1,176 @@
+//! Three people work on one workspace at random, with syncs in any order: in the end all have the same tree, and everything
+//! that was ever recorded is in it, in a version, or kept for an entry.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use opship_record::Hash;
+use opship_tests::{Place, Server, assert_same_tree, snapshot};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PEOPLE: usize = 3;
+/// Few names, so that people meet.
+const NAMES: [&str; 6] = ["a", "b", "d/a", "d/b", "e", "A"];
+
+/// What somebody does. Numbers pick names; what cannot be done is not.
+#[derive(Debug, Clone)]
+enum Act {
+    Write(usize),
+    Append(usize),
+    Remove(usize),
+    Rename(usize, usize),
+    RemoveFolder,
+    Sort(usize, usize),
+    Compress(usize),
+    Sync,
+    Undo(usize),
+    Resolve(&'static str),
+    Drop,
+}
+
+fn act() -> impl Strategy<Value = (usize, Act)> {
+    let name = || 0..NAMES.len();
+    let act = prop_oneof![
+        4 => name().prop_map(Act::Write),
+        2 => name().prop_map(Act::Append),
+        1 => name().prop_map(Act::Remove),
+        2 => (name(), name()).prop_map(|(from, to)| Act::Rename(from, to)),
+        1 => Just(Act::RemoveFolder),
+        3 => (name(), name()).prop_map(|(from, to)| Act::Sort(from, to)),
+        1 => name().prop_map(Act::Compress),
+        6 => Just(Act::Sync),
+        1 => (0..4usize).prop_map(Act::Undo),
+        1 => prop::sample::select(vec!["mine", "theirs", "both"]).prop_map(Act::Resolve),
+        1 => Just(Act::Drop),
+    ];
+    (0..PEOPLE, act)
+}
+
+struct Workspace {
+    place: Place,
+    server: Server,
+    copies: Vec<PathBuf>,
+    /// What was recorded by a sync that succeeded.
+    recorded: BTreeMap<Hash, String>,
+    texts: u32,
+}
+
+impl Workspace {
+    fn new() -> Workspace {
+        let place = Place::new();
+        let server = Server::start(&place);
+        let first = place.init(&server, "0", "main");
+        fs::create_dir(first.join("d")).unwrap();
+        for name in &NAMES[..4] {
+            fs::write(first.join(name), format!("start of {name}\n")).unwrap();
+        }
+        place.ok(&first, ["sync"]);
+        let mut copies = vec![first];
+        for number in 1..PEOPLE {
+            place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), &number.to_string()]);
+            copies.push(place.path(number.to_string()));
+        }
+        Workspace { place, server, copies, recorded: BTreeMap::new(), texts: 0 }
+    }
+
+    fn act(&mut self, person: usize, act: &Act) {
+        let copy = self.copies[person].clone();
+        let at = |name: &usize| copy.join(NAMES[*name]);
+        self.texts += 1;
+        let text = format!("{person} wrote this as number {}\n", self.texts);
+        // Whoever does what cannot be done is told so, and nothing has happened.
+        match act {
+            Act::Write(name) => {
+                let _ = at(name).parent().map(fs::create_dir_all);
+                let _ = fs::write(at(name), text);
+            }
+            Act::Append(name) => {
+                if let Ok(old) = fs::read_to_string(at(name)) {
+                    fs::write(at(name), old + &text).unwrap();
+                }
+            }
+            Act::Remove(name) => drop(fs::remove_file(at(name))),
+            Act::Rename(from, to) => drop(fs::rename(at(from), at(to))),
+            Act::RemoveFolder => drop(fs::remove_dir_all(copy.join("d"))),
+            Act::Sort(from, to) => drop(self.place.run(&copy, ["run", "sort", "--", "-o", NAMES[*to], NAMES[*from]])),
+            Act::Compress(name) => drop(self.place.run(&copy, ["run", "gzip", "--", "-kf", NAMES[*name]])),
+            Act::Sync => self.sync(&copy),
+            Act::Undo(back) => {
+                let log = self.place.json(&copy, ["log"]);
+                if let Some(entry) = log["entries"].as_array().unwrap().get(*back) {
+                    self.place.run(&copy, ["undo", "--force", &entry["number"].to_string()]);
+                }
+            }
+            Act::Resolve(keep) => drop(self.place.run(&copy, ["resolve", "--all", "--keep", keep])),
+            Act::Drop => self.drop_parked(&copy),
+        }
+    }
+
+    fn sync(&mut self, copy: &Path) {
+        // What the folder holds now is recorded, whatever the sync makes of it.
+        let before = contents(copy);
+        self.place.ok(copy, ["sync"]);
+        self.recorded.extend(before);
+        self.recorded.extend(contents(copy));
+    }
+
+    fn drop_parked(&self, copy: &Path) {
+        loop {
+            let status = self.place.json(copy, ["status"]);
+            let pending = status["pending"].as_array().unwrap();
+            let Some(parked) = pending.iter().find(|entry| entry["parked"] == true) else { return };
+            self.place.ok(copy, ["drop", &parked["number"].to_string()]);
+        }
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..3 {
+            for copy in self.copies.clone() {
+                self.sync(&copy);
+                self.drop_parked(&copy);
+            }
+        }
+        for copy in self.copies.clone() {
+            self.sync(&copy);
+        }
+    }
+
+    /// Every content is in the tree, or the server gives it.
+    fn check(&self) {
+        for copy in &self.copies[1..] {
+            assert_same_tree(&self.copies[0], copy);
+        }
+        let here = contents(&self.copies[0]);
+        for (hash, name) in &self.recorded {
+            let (status, _) = self.server.request("GET", &format!("/v1/workspaces/main/blobs/{hash}"), b"");
+            assert!(here.contains_key(hash) || status == 200, "what was at {name} is lost");
+        }
+        for copy in &self.copies {
+            let status = self.place.json(copy, ["status"]);
+            for left in ["pending", "changes", "deferred"] {
+                assert_eq!(status[left], serde_json::json!([]), "{left}");
+            }
+        }
+    }
+}
+
+fn contents(copy: &Path) -> BTreeMap<Hash, String> {
+    let read = |name: String| Some((Hash::of(&fs::read(copy.join(&name)).ok()?), name));
+    snapshot(copy).into_keys().filter_map(read).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_three_people_do_all_converge_and_nothing_recorded_is_lost(acts in prop::collection::vec(act(), 10..40)) {
+        let mut workspace = Workspace::new();
+        for (person, act) in &acts {
+            workspace.act(*person, act);
+        }
+        workspace.settle();
+        workspace.check();
+    }
+}
