@@ -7,6 +7,7 @@
 //! of the tree after all entries of the log; below the root nothing is reached through a link.
 #![forbid(unsafe_code)]
 
+pub mod budget;
 mod capture;
 mod check;
 mod conflict;

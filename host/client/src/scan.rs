@@ -31,6 +31,9 @@ pub struct Scan {
     pub(crate) states: States,
 }
 
+/// Is this state of a path wanted?
+pub(crate) type Takes<'a> = dyn FnMut(&TreePath, Option<&Node>) -> Result<bool, ClientError> + 'a;
+
 impl WorkingCopy {
     /// Compares the folder with the index: size, times and inode first, by hash when in doubt.
     ///
@@ -61,6 +64,22 @@ impl WorkingCopy {
     pub fn append_changes(&self) -> Result<(Scan, Option<u64>), ClientError> {
         let _lock = self.lock()?;
         self.append_found()
+    }
+
+    /// As [`WorkingCopy::append_changes`], leaving alone what `takes` does not want: it stays a change of the folder.
+    ///
+    /// # Errors
+    /// As [`WorkingCopy::append_changes`].
+    pub(crate) fn append_changes_if(&self, takes: &mut Takes<'_>) -> Result<(), ClientError> {
+        let _lock = self.lock()?;
+        let mut states = States::new();
+        for (path, state) in self.walk(&TreePath::root())?.states {
+            if takes(&path, state.node.as_ref())? {
+                states.insert(path, state);
+            }
+        }
+        self.shared.db.write(|db| values::append(db, &states))?;
+        Ok(())
     }
 
     /// As [`WorkingCopy::append_changes`]; the caller has the lock.

@@ -5,6 +5,7 @@ mod examination;
 mod inspect;
 pub(crate) mod invite;
 pub(crate) mod join;
+pub(crate) mod link;
 mod module;
 mod module_check;
 pub(crate) mod pause;

@@ -1,6 +1,6 @@
 //! `opship status`.
 
-use super::{entries, here, watch};
+use super::{entries, here, link, watch};
 use crate::output;
 use opship_client::ClientError;
 use opship_record::effect::{After, Before, Change};
@@ -13,6 +13,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     let deferred = copy.deferred()?;
     let (version, _) = copy.base()?;
     let watched = watch::standing(&copy)?;
+    let link = link::shown(&copy);
     if json {
         let change = |change: &Change| json!({ "path": change.path.as_str(), "change": word(change) });
         output::json(&json!({
@@ -20,6 +21,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
             "workspace": copy.config().workspace,
             "version": version,
             "watch": watched.as_json(),
+            "link": link.as_json(&copy, &scan)?,
             "changes": scan.changes.iter().map(change).collect::<Vec<_>>(),
             "pending": pending.iter().map(entries::as_json).collect::<Vec<_>>(),
             "deferred": deferred.iter().map(|d| json!({ "path": d.path.as_str(), "reason": d.reason })).collect::<Vec<_>>(),
@@ -29,6 +31,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     }
     output::line(&format!("workspace '{}' on {}, version {version}", copy.config().workspace, copy.config().server));
     watched.print();
+    link.print()?;
     if !pending.is_empty() {
         output::line("waiting to be shipped:");
         let rows: Vec<_> = pending
@@ -55,6 +58,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
         let rows: Vec<_> = scan.changes.iter().map(|c| vec![format!("  {}", word(c)), c.path.to_string()]).collect();
         output::table(&rows, &[]);
     }
+    link.print_waiting(&copy, &scan)?;
     for path in &deferred {
         output::note(&format!("'{}' is not as on the server: {}", path.path, path.reason));
     }

@@ -1,6 +1,6 @@
 //! `opship sync`.
 
-use super::{book, entries, here, wait};
+use super::{book, entries, here, link, wait};
 use crate::args::{Drop as DropArguments, Sync as Arguments};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -73,9 +73,10 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
     }
     let bars = Bars::new(json);
     // Where a watch runs, it does the work; if it ends before it is done, this process does it.
-    let report = match wait(ask_sync(&copy, &bars))? {
+    let choice = arguments.link.choice();
+    let report = match wait(ask_sync(&copy, &choice, &bars))? {
         Asked::Done(report) => *report,
-        Asked::Nobody => wait(Sync::new(&copy, &mut book(&copy)?, &bars)?.run())?,
+        Asked::Nobody => wait(Sync::over(&copy, &mut book(&copy)?, &bars, &choice)?.run())?,
     };
     drop(bars);
     let waiting = copy.pending()?.len();
@@ -84,6 +85,7 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
         return Ok(());
     }
     print(&report, waiting, arguments.verbose);
+    link::print_waiting_after_sync(&copy, &choice)?;
     if copy.paused()?.is_some() {
         output::note("the watch of this folder is paused; this sync was done all the same");
     }

@@ -12,6 +12,6 @@ pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescript
 pub use body::{BodyReader, RequestBody};
 pub use credentials::{admin_token_for, keep_token, token_for};
 pub use events::{Event, Events};
-pub use sharing::{InviteInfo, Joined, NewInvite, join};
+pub use sharing::{InviteInfo, Joined, NewInvite, OriginInfo, join};
 pub use transport::{Counter, Transport};
 pub use url::ServerUrl;

@@ -3,6 +3,7 @@
 use super::body::{BodyReader, RequestBody};
 use super::url::ServerUrl;
 use crate::ClientError;
+use crate::budget::{Guard, Link};
 use crate::log::Traffic;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -14,9 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes that the kernel takes in ahead of us on a link with a budget.
+const RECEIVE_BUFFER: u32 = 64 << 10;
 
 /// Bytes on the wire so far, headers included.
 #[derive(Debug, Default)]
@@ -58,6 +61,7 @@ pub struct Transport {
     token: String,
     traffic: Arc<Counter>,
     sender: Option<SendRequest<RequestBody>>,
+    link: Option<Link>,
 }
 
 /// A response whose status was a success.
@@ -74,7 +78,20 @@ pub struct Response {
 impl Transport {
     /// A transport that connects when it is first used. Without a token (empty) it sends none.
     pub fn new(server: ServerUrl, token: String) -> Transport {
-        Transport { server, token, traffic: Arc::default(), sender: None }
+        Transport { server, token, traffic: Arc::default(), sender: None, link: None }
+    }
+
+    /// Counts all bytes on a link's account, and stops at its budget.
+    pub fn over(self, link: Option<Link>) -> Transport {
+        Transport { link, ..self }
+    }
+
+    /// An error as the lack of budget that it comes from.
+    fn explained(&self, error: ClientError) -> ClientError {
+        match &self.link {
+            Some(link) => link.explain(error),
+            None => error,
+        }
     }
 
     /// The server.
@@ -93,6 +110,16 @@ impl Transport {
     /// [`ClientError::Unreachable`], [`ClientError::Connection`] if it broke on the way, [`ClientError::Problem`] for
     /// an answer that is no success.
     pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(header::HeaderName, &str)],
+        body: RequestBody,
+    ) -> Result<Response, ClientError> {
+        self.send_counted(method, path, headers, body).await.map_err(|error| self.explained(error))
+    }
+
+    async fn send_counted(
         &mut self,
         method: Method,
         path: &str,
@@ -157,12 +184,17 @@ impl Transport {
 
     async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
         let unreachable = |detail: String| ClientError::Unreachable { server: self.server.to_string(), detail };
-        let stream = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(self.server.authority()))
+        let guard = self.link.as_ref().map(Link::guard);
+        // With nothing left not even a connection is made.
+        if let Some(guard) = &guard {
+            guard.allow(1).map_err(|error| unreachable(error.to_string()))?;
+        }
+        let stream = tokio::time::timeout(CONNECT_TIMEOUT, open(&self.server, guard.is_some()))
             .await
             .map_err(|_| unreachable(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())))?
             .map_err(|error| unreachable(error.to_string()))?;
         stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
-        let io = TokioIo::new(Counted { stream, traffic: self.traffic.clone() });
+        let io = TokioIo::new(Counted { stream, traffic: self.traffic.clone(), guard });
         let (sender, connection) = handshake(io).await.map_err(|error| unreachable(error.to_string()))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -171,6 +203,23 @@ impl Transport {
         });
         Ok(sender)
     }
+}
+
+/// Connects. `counted`: the kernel takes in little more than is read, so that what comes after a budget is spent is little.
+async fn open(server: &ServerUrl, counted: bool) -> io::Result<TcpStream> {
+    if !counted {
+        return TcpStream::connect(server.authority()).await;
+    }
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in tokio::net::lookup_host(server.authority()).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        match socket.connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 fn broken(error: hyper::Error) -> ClientError {
@@ -193,14 +242,35 @@ fn problem(status: StatusCode, body: &[u8]) -> ClientError {
 struct Counted {
     stream: TcpStream,
     traffic: Arc<Counter>,
+    guard: Option<Arc<Guard>>,
+}
+
+impl Counted {
+    /// How many of `wanted` bytes may go through.
+    fn allowed(&self, wanted: usize) -> io::Result<usize> {
+        match &self.guard {
+            Some(guard) if wanted > 0 => guard.allow(wanted),
+            _ => Ok(wanted),
+        }
+    }
+
+    fn count(&self, counter: &AtomicU64, bytes: usize) {
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(guard) = &self.guard {
+            guard.count(bytes);
+        }
+    }
 }
 
 impl AsyncRead for Counted {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let before = buffer.filled().len();
-        let result = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        this.traffic.received.fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
+        let allowed = this.allowed(buffer.remaining())?;
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(allowed));
+        let result = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+        let count = part.filled().len();
+        buffer.advance(count);
+        this.count(&this.traffic.received, count);
         result
     }
 }
@@ -208,9 +278,10 @@ impl AsyncRead for Counted {
 impl AsyncWrite for Counted {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let result = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        let allowed = this.allowed(bytes.len())?;
+        let result = Pin::new(&mut this.stream).poll_write(cx, &bytes[..allowed]);
         if let Poll::Ready(Ok(count)) = &result {
-            this.traffic.sent.fetch_add(*count as u64, Ordering::Relaxed);
+            this.count(&this.traffic.sent, *count);
         }
         result
     }

@@ -2,6 +2,7 @@
 
 mod announce;
 mod conflict;
+mod metered;
 mod parts;
 mod pull;
 mod report;
@@ -9,9 +10,12 @@ mod setup;
 mod ship;
 mod value_cost;
 
+pub(crate) use metered::has_work;
+pub use metered::{Waiting, waiting};
 pub use report::{EntryReport, PullReport, SyncReport};
 pub use setup::{Source, clone, init};
 
+use crate::budget::{Link, LinkChoice, link_to};
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::{ClientError, WorkingCopy};
@@ -32,6 +36,8 @@ pub struct Sync<'a> {
     book: &'a mut ModuleBook,
     api: Api,
     progress: &'a dyn Progress,
+    /// The link, if the user has said something about it.
+    link: Option<Link>,
     /// Versions that entries of this sync made.
     own_versions: Vec<u64>,
     /// Paths whose states in the index may be newer than the version that the working copy stands on.
@@ -63,15 +69,46 @@ impl<'a> Sync<'a> {
         book: &'a mut ModuleBook,
         progress: &'a dyn Progress,
     ) -> Result<Sync<'a>, ClientError> {
-        let api = api_for(copy)?;
-        Ok(Sync { copy, book, api, progress, own_versions: Vec::new(), ahead: BTreeSet::new(), interrupted: false })
+        Sync::over(copy, book, progress, &LinkChoice::default())
+    }
+
+    /// As [`Sync::new`], over a link of the user's choice.
+    ///
+    /// # Errors
+    /// As [`Sync::new`]; [`ClientError::Config`] if the user's configuration cannot be understood.
+    pub fn over(
+        copy: &'a WorkingCopy,
+        book: &'a mut ModuleBook,
+        progress: &'a dyn Progress,
+        choice: &LinkChoice,
+    ) -> Result<Sync<'a>, ClientError> {
+        let link = link_to(&copy.config().server.parse()?, choice)?;
+        let api = api_over(copy, link.clone())?;
+        Ok(Sync {
+            link,
+            copy,
+            book,
+            api,
+            progress,
+            own_versions: Vec::new(),
+            ahead: BTreeSet::new(),
+            interrupted: false,
+        })
     }
 
     /// Finds changed files, ships all entries that are ready, and pulls. What could not be done stays for the next time.
     ///
     /// # Errors
     /// [`ClientError`]: what was done until then stands.
-    pub async fn run(mut self) -> Result<SyncReport, ClientError> {
+    pub async fn run(self) -> Result<SyncReport, ClientError> {
+        let link = self.link.clone();
+        self.run_through().await.map_err(|error| match &link {
+            Some(link) => link.explain(error),
+            None => error,
+        })
+    }
+
+    async fn run_through(mut self) -> Result<SyncReport, ClientError> {
         let _lock = self.copy.try_lock_sync()?.ok_or(ClientError::Busy)?;
         let (start, counter) = (Instant::now(), self.api.counter());
         let mut report = SyncReport::default();
@@ -81,7 +118,7 @@ impl<'a> Sync<'a> {
         let settled = self.copy.setting(SETTLED_AT)?.and_then(|time| time.parse().ok()).unwrap_or(0);
         self.ahead = self.copy.paths_ended_since(settled)?;
         for _ in 0..ROUNDS {
-            self.copy.append_changes()?;
+            self.append_changes()?;
             self.announce().await?;
             self.ship(&mut report).await?;
             self.release_ended(&mut report)?;
@@ -151,7 +188,12 @@ impl<'a> Sync<'a> {
 /// # Errors
 /// [`ClientError::Refused`] if the address is none or no token is at hand.
 pub fn api_for(copy: &WorkingCopy) -> Result<Api, ClientError> {
+    let link = link_to(&copy.config().server.parse()?, &LinkChoice::default())?;
+    api_over(copy, link)
+}
+
+fn api_over(copy: &WorkingCopy, link: Option<Link>) -> Result<Api, ClientError> {
     let server: ServerUrl = copy.config().server.parse()?;
     let token = token_for(&server, &copy.config().workspace)?;
-    Ok(Api::new(server, token, &copy.config().workspace))
+    Ok(Api::new(server, token, &copy.config().workspace).over(link))
 }

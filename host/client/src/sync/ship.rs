@@ -46,7 +46,7 @@ struct Request {
 impl Sync<'_> {
     /// Ships until no entry is ready any more.
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
-        let mut progress = Progress::default();
+        let mut progress = Progress { left: self.held()?, ..Progress::default() };
         loop {
             let batch = self.next_batch(&progress)?;
             if batch.is_empty() {
@@ -265,6 +265,12 @@ impl Sync<'_> {
                 let needs = answer.needs.clone().unwrap_or_default();
                 if needs.iter().any(|need| matches!(need, Need::Lists | Need::Values)) {
                     progress.lists.insert(entry.number);
+                }
+                if let Some(detail) = self.too_dear(entry, &needs)? {
+                    progress.left.insert(entry.number);
+                    let answer = Answer { detail: Some(detail), ..answer.clone() };
+                    self.copy.mark_answer(entry.number, &answer, traffic)?;
+                    return self.report(entry, &answer, progress, report);
                 }
                 match self.satisfy(entry, &needs).await {
                     Err(error) if concerns_entry(&error) => drop(progress.lacking.insert(entry.number, error)),
