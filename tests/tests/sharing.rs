@@ -175,12 +175,23 @@ fn names_of_people_and_clients_are_shown() {
     let (_, body) = server.request("GET", "/v1/workspaces/main/versions/head", b"");
     let (author, client) = names(&serde_json::from_slice(&body).unwrap());
     assert_eq!((author.as_str(), client.as_str()), expected);
+    // Who made what others see, also under a name that an address must escape.
+    fs::write(work.join("ä b?"), "text").unwrap();
+    eva.ok(&work, &["sync"]);
+    place.ok(&here, ["sync"]);
+    fs::write(here.join("other"), "text").unwrap();
+    place.ok(&here, ["sync"]);
+    for path in ["f", "ä b?"] {
+        let (author, client) = names(&place.json(&here, ["why", path])["made_by"]);
+        assert_eq!((author.as_str(), client.as_str()), expected, "{path}");
+    }
+    assert!(place.ok(&here, ["why", "f"]).contains("eva on Eva's laptop made it, in version 1"));
     // Told once: a second sync says nothing of names.
     fs::write(work.join("g"), "text").unwrap();
     let first = eva.json(&work, &["sync"]);
     fs::write(work.join("h"), "text").unwrap();
     let second = eva.json(&work, &["sync"]);
-    let sent = |report: &Value| report["sent"].as_u64().unwrap();
+    let sent = |report: &Value| report["entries"][0]["sent"].as_u64().unwrap();
     assert!(sent(&first).abs_diff(sent(&second)) < 20, "{first} {second}");
 }
 

@@ -2,6 +2,7 @@
 
 use crate::admin_args::Admin;
 use crate::commands::join::Join;
+use crate::commands::link::LinkArguments;
 use crate::commands::pause::{Pause, Resume};
 use crate::commands::watch::Watch;
 use crate::limits::{RunLimits, ServeLimits};
@@ -177,6 +178,8 @@ pub(crate) struct Sync {
     /// Only say what would be shipped, and how
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) link: LinkArguments,
 }
 
 #[derive(Debug, Args)]

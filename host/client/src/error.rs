@@ -120,6 +120,23 @@ pub enum ClientError {
         /// What was wrong.
         detail: String,
     },
+    /// The user's configuration cannot be understood.
+    #[error("'{}' is not right: {detail}; correct it", file.display())]
+    Config {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong, with line and key.
+        detail: String,
+    },
+    /// The budget of a link is spent.
+    #[error(
+        "the budget of link '{link}' is spent; what waits is shipped when a new day or month gives more, over another link, \
+         or at once with 'opship sync --anyway'"
+    )]
+    Budget {
+        /// The link's name.
+        link: String,
+    },
     /// Another sync, or a watch, has the working copy.
     #[error("another 'opship sync' works on this folder; wait for it")]
     Busy,

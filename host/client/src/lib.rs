@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod adopt;
+pub mod budget;
 mod capture;
 mod check;
 mod conflict;

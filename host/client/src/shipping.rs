@@ -1,9 +1,9 @@
 //! What shipping asks of the log and the index.
 
 use crate::db::index::Row;
-use crate::db::{self, index, log, meta, set_meta, unset_meta, waits};
+use crate::db::{self, index, log, meta, remote, set_meta, unset_meta, waits};
 use crate::fs::OPSHIP;
-use crate::log::{EntryState, LogEntry};
+use crate::log::{Deferred, EntryState, LogEntry};
 use crate::{ClientError, WorkingCopy};
 use opship_record::node::Node;
 use opship_record::{Hash, Hasher, TreePath};
@@ -178,6 +178,19 @@ impl WorkingCopy {
                     )?,
                     None => index::remove(db, path)?,
                 }
+            }
+            Ok(())
+        })
+    }
+
+    /// Leaves paths as they are for now: the server's states of them are remembered, with the reason.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub(crate) fn defer(&self, paths: &[Deferred]) -> Result<(), ClientError> {
+        self.shared.db.write(|db| {
+            for path in paths {
+                remote::defer(db, path)?;
             }
             Ok(())
         })

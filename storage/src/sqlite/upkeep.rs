@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 pub(crate) const BATCH: i64 = 500;
 
 /// Entries whose outputs are kept whatever their age: somebody has still to decide what becomes of them.
-const UNRESOLVED: &str = "verdict IN ('rebased', 'conflicted', 'rejected')";
+const UNRESOLVED: &str = "resolved IS NULL AND verdict IN ('rebased', 'conflicted', 'rejected')";
 
 /// Number, name of each workspace.
 pub(crate) fn workspaces(connection: &Connection) -> Result<Vec<(i64, String)>> {

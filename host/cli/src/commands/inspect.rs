@@ -1,8 +1,10 @@
 //! `opship log`, `show` and `why`.
 
-use super::{entries, here};
+use super::{entries, here, wait};
 use crate::args::{Log, Show, Why};
 use crate::output;
+use opship_client::net::OriginInfo;
+use opship_client::sync::api_for;
 use opship_client::{ClientError, LogEntry, WorkingCopy};
 use opship_record::TreePath;
 use opship_record::answer::Reason;
@@ -120,8 +122,14 @@ pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
     };
     let entry = origin.entry.map(|number| copy.entry(number)).transpose()?;
     let maker = entries::maker(&copy)?;
+    let others = match entry {
+        Some(_) => None,
+        // Without the server it is known only that it was another.
+        None => wait(async { api_for(&copy)?.origin(&path).await }).ok().flatten(),
+    };
     if json {
         output::json(&json!({
+            "made_by": others,
             "path": path.as_str(),
             "hash": origin.hash.map(|hash| hash.to_string()),
             "synced": origin.synced,
@@ -131,7 +139,7 @@ pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
     }
     let shown = output::name(path.as_str());
     let Some(entry) = entry else {
-        output::line(&format!("{shown} came from the server: another client made it"));
+        output::line(&format!("{shown} came from the server: {}", others.as_ref().map_or_else(another, made_by)));
         return Ok(());
     };
     output::line(&format!("{shown} was made by entry {}: {}", entry.number, output::name(&entry.command)));
@@ -141,6 +149,16 @@ pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
         output::line(&format!("  because: {reason}; next: {}", reason.next_step()));
     }
     Ok(())
+}
+
+fn another() -> String {
+    "another client made it".to_owned()
+}
+
+fn made_by(origin: &OriginInfo) -> String {
+    let author = origin.author_name.as_deref().unwrap_or("somebody");
+    let on = origin.client_name.as_deref().map(|client| format!(" on {client}")).unwrap_or_default();
+    output::name(&format!("{author}{on} made it, in version {}", origin.number))
 }
 
 fn how_it_travelled(entry: &LogEntry) -> String {

@@ -8,6 +8,7 @@ mod history;
 mod inspect;
 pub(crate) mod invite;
 pub(crate) mod join;
+pub(crate) mod link;
 mod module;
 mod module_check;
 pub(crate) mod pause;

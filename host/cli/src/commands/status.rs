@@ -1,6 +1,6 @@
 //! `opship status`.
 
-use super::{entries, here, watch};
+use super::{entries, here, link, watch};
 use crate::output;
 use opship_client::ClientError;
 use opship_record::effect::{After, Before, Change};
@@ -14,6 +14,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     let (version, _) = copy.base()?;
     let undecided = copy.undecided_entries()?;
     let watched = watch::standing(&copy)?;
+    let link = link::shown(&copy);
     if json {
         let change = |change: &Change| json!({ "path": change.path.as_str(), "change": word(change) });
         output::json(&json!({
@@ -21,6 +22,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
             "workspace": copy.config().workspace,
             "version": version,
             "watch": watched.as_json(),
+            "link": link.as_json(&copy, &scan)?,
             "changes": scan.changes.iter().map(change).collect::<Vec<_>>(),
             "pending": pending.iter().map(entries::as_json).collect::<Vec<_>>(),
             "undecided": undecided.iter().map(entries::as_json).collect::<Vec<_>>(),
@@ -31,6 +33,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     }
     output::line(&format!("workspace '{}' on {}, version {version}", copy.config().workspace, copy.config().server));
     watched.print();
+    link.print()?;
     if !pending.is_empty() {
         output::line("waiting to be shipped:");
         let rows: Vec<_> = pending
@@ -60,6 +63,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     for entry in &undecided {
         output::note(&entries::undecided(entry));
     }
+    link.print_waiting(&copy, &scan)?;
     for path in &deferred {
         output::note(&format!("'{}' is not as on the server: {}", path.path, path.reason));
     }

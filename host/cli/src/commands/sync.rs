@@ -1,6 +1,6 @@
 //! `opship sync`.
 
-use super::{book, entries, here, wait};
+use super::{book, entries, here, link, wait};
 use crate::args::{Drop as DropArguments, Sync as Arguments};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -73,11 +73,12 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
     }
     let bars = Bars::new(json);
     // Where a watch runs, it does the work; if it ends before it is done, this process does it.
-    let report = match wait(ask_sync(&copy, &bars))? {
+    let choice = arguments.link.choice();
+    let report = match wait(ask_sync(&copy, &choice, &bars))? {
         Asked::Done(report) => *report,
         Asked::Nobody => {
             let mut book = book(&copy)?;
-            wait(Sync::new(&copy, &mut book, &bars)?.with_engine(Box::new(super::run::engine)).run())?
+            wait(Sync::over(&copy, &mut book, &bars, &choice)?.with_engine(Box::new(super::run::engine)).run())?
         }
     };
     drop(bars);
@@ -87,6 +88,7 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
         return Ok(());
     }
     print(&report, waiting, arguments.verbose);
+    link::print_waiting_after_sync(&copy, &choice)?;
     if copy.paused()?.is_some() {
         output::note("the watch of this folder is paused; this sync was done all the same");
     }

@@ -1,4 +1,4 @@
-//! The working copy's state: SQLite, WAL, synchronous=FULL. All SQL of the client is in this module.
+//! The working copy's state: SQLite, WAL, synchronous=FULL. All SQL of a working copy is in this module.
 //!
 //! Invariant: the index is the state of the tree after all entries of the log; both change in one transaction.
 

@@ -4,6 +4,7 @@ use super::body::{BodyReader, RequestBody};
 use super::transport::{Counter, Response, Transport};
 use super::url::ServerUrl;
 use crate::ClientError;
+use crate::budget::Link;
 use crate::mounts::MountStore;
 use bytes::Bytes;
 use http::{Method, header};
@@ -138,6 +139,11 @@ impl Api {
     /// The API of `server` as seen with `token`, for `workspace`.
     pub fn new(server: ServerUrl, token: String, workspace: &str) -> Api {
         Api { transport: Transport::new(server, token), workspace: workspace.to_owned() }
+    }
+
+    /// Counts all bytes on a link's account, and stops at its budget.
+    pub fn over(self, link: Option<Link>) -> Api {
+        Api { transport: self.transport.over(link), ..self }
     }
 
     /// Bytes on the wire.

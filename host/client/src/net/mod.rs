@@ -17,7 +17,7 @@ pub use api::{OperationOfVersion, VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub use credentials::{admin_token_for, keep_token, token_for};
 pub use events::{Event, Events};
-pub use sharing::{InviteInfo, Joined, NewInvite, join};
+pub use sharing::{InviteInfo, Joined, NewInvite, OriginInfo, join};
 pub(crate) use transfers::{DocumentName, documents_body};
 pub use transport::{Counter, Transport};
 pub use url::ServerUrl;

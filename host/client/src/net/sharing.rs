@@ -3,8 +3,10 @@
 use super::api::MAX_JSON;
 use super::transport::Transport;
 use super::{Api, RequestBody};
+use crate::budget::{LinkChoice, link_to};
 use crate::{ClientError, InviteLine};
 use http::{Method, header};
+use opship_record::TreePath;
 use opship_record::entry::ClientId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -48,6 +50,19 @@ pub struct InviteInfo {
     pub state: String,
 }
 
+/// The version that brought a path to what it is at the head.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+pub struct OriginInfo {
+    /// The version's number.
+    pub number: u64,
+    /// When it was made, in milliseconds since 1970.
+    pub time: u64,
+    /// Who made it.
+    pub author_name: Option<String>,
+    /// What its client is called.
+    pub client_name: Option<String>,
+}
+
 /// What joining gave.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Joined {
@@ -64,7 +79,8 @@ pub struct Joined {
 pub async fn join(line: &InviteLine) -> Result<(Joined, String), ClientError> {
     let token = random_token()?;
     let body = json!({ "workspace": line.source.workspace, "secret": line.secret(), "token": token }).to_string();
-    let mut transport = Transport::new(line.source.server.clone(), String::new());
+    let link = link_to(&line.source.server, &LinkChoice::default())?;
+    let mut transport = Transport::new(line.source.server.clone(), String::new()).over(link);
     let headers = [(header::CONTENT_TYPE, "application/json")];
     let mut tried = 0;
     loop {
@@ -125,6 +141,23 @@ impl Api {
         let path = self.path(&format!("/invites/{id}"));
         let mut response = self.transport.send(Method::DELETE, &path, &[], RequestBody::bytes("")).await?;
         Ok(read::<Revoked>(&response.body.all(MAX_JSON).await?)?.token_revoked)
+    }
+
+    /// Who brought a path to what it is at the head; `None` if the server cannot tell.
+    pub async fn origin(&mut self, path: &TreePath) -> Result<Option<OriginInfo>, ClientError> {
+        // Escaped as RFC 3986 has it: all but its unreserved characters, and `/` between components.
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+        let escaped: String = path
+            .as_str()
+            .bytes()
+            .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+            .collect();
+        let path = self.path(&format!("/origins/{escaped}"));
+        match self.get_json(&path).await {
+            Ok(origin) => Ok(Some(origin)),
+            Err(ClientError::Problem { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Tells the server what a client is called. Gives the name that the server knows the person by.

@@ -3,6 +3,7 @@
 use super::body::{BodyReader, RequestBody};
 use super::url::ServerUrl;
 use crate::ClientError;
+use crate::budget::{Guard, Link};
 use crate::log::Traffic;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use hyper::client::conn::http1::{Builder, SendRequest};
@@ -15,13 +16,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes that a connection for large bodies takes beyond what it can send: at 1 Mbit/s half a second's worth.
 const UNSENT_BYTES: u32 = 64 << 10;
 /// Bytes of a body that HTTP gathers for such a connection.
 const GATHERED_BYTES: usize = 64 << 10;
+/// Bytes that the kernel takes in ahead of us on a link with a budget.
+const RECEIVE_BUFFER: u32 = 64 << 10;
 
 /// Bytes on the wire so far, headers included.
 #[derive(Debug, Default)]
@@ -65,6 +68,7 @@ pub struct Transport {
     sender: Option<SendRequest<RequestBody>>,
     /// Is it for large bodies, which can be held up at any time?
     bulk: bool,
+    link: Option<Link>,
 }
 
 /// A response whose status was a success.
@@ -81,14 +85,27 @@ pub struct Response {
 impl Transport {
     /// A transport that connects when it is first used. Without a token (empty) it sends none.
     pub fn new(server: ServerUrl, token: String) -> Transport {
-        Transport { server, token, traffic: Arc::default(), sender: None, bulk: false }
+        Transport { server, token, traffic: Arc::default(), sender: None, bulk: false, link: None }
     }
 
     /// Another connection to the same server, counted with this one, for large bodies: little of them is under way at any
     /// time, so that they can be held up for what is more urgent.
     pub fn for_bulk(&self) -> Transport {
-        let (server, token) = (self.server.clone(), self.token.clone());
-        Transport { server, token, traffic: self.traffic.clone(), sender: None, bulk: true }
+        let (server, token, link) = (self.server.clone(), self.token.clone(), self.link.clone());
+        Transport { server, token, traffic: self.traffic.clone(), sender: None, bulk: true, link }
+    }
+
+    /// Counts all bytes on a link's account, and stops at its budget.
+    pub fn over(self, link: Option<Link>) -> Transport {
+        Transport { link, ..self }
+    }
+
+    /// An error as the lack of budget that it comes from.
+    fn explained(&self, error: ClientError) -> ClientError {
+        match &self.link {
+            Some(link) => link.explain(error),
+            None => error,
+        }
     }
 
     /// The server.
@@ -107,6 +124,16 @@ impl Transport {
     /// [`ClientError::Unreachable`], [`ClientError::Connection`] if it broke on the way, [`ClientError::Problem`] for
     /// an answer that is no success.
     pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        headers: &[(header::HeaderName, &str)],
+        body: RequestBody,
+    ) -> Result<Response, ClientError> {
+        self.send_counted(method, path, headers, body).await.map_err(|error| self.explained(error))
+    }
+
+    async fn send_counted(
         &mut self,
         method: Method,
         path: &str,
@@ -182,7 +209,12 @@ impl Transport {
 
     async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
         let unreachable = |detail: String| ClientError::Unreachable { server: self.server.to_string(), detail };
-        let stream = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(self.server.authority()))
+        let guard = self.link.as_ref().map(Link::guard);
+        // With nothing left not even a connection is made.
+        if let Some(guard) = &guard {
+            guard.allow(1).map_err(|error| unreachable(error.to_string()))?;
+        }
+        let stream = tokio::time::timeout(CONNECT_TIMEOUT, open(&self.server, guard.is_some()))
             .await
             .map_err(|_| unreachable(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())))?
             .map_err(|error| unreachable(error.to_string()))?;
@@ -192,7 +224,7 @@ impl Transport {
             opship_sys::limit_unsent(stream.as_fd(), UNSENT_BYTES).map_err(|error| unreachable(error.to_string()))?;
             builder.max_buf_size(GATHERED_BYTES);
         }
-        let io = TokioIo::new(Counted { stream, traffic: self.traffic.clone() });
+        let io = TokioIo::new(Counted { stream, traffic: self.traffic.clone(), guard });
         let (sender, connection) = builder.handshake(io).await.map_err(|error| unreachable(error.to_string()))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -205,6 +237,23 @@ impl Transport {
 
 fn malformed(error: http::Error) -> ClientError {
     ClientError::Protocol { detail: error.to_string() }
+}
+
+/// Connects. `counted`: the kernel takes in little more than is read, so that what comes after a budget is spent is little.
+async fn open(server: &ServerUrl, counted: bool) -> io::Result<TcpStream> {
+    if !counted {
+        return TcpStream::connect(server.authority()).await;
+    }
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in tokio::net::lookup_host(server.authority()).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
+        match socket.connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 fn broken(error: hyper::Error) -> ClientError {
@@ -227,14 +276,35 @@ fn problem(status: StatusCode, body: &[u8]) -> ClientError {
 struct Counted {
     stream: TcpStream,
     traffic: Arc<Counter>,
+    guard: Option<Arc<Guard>>,
+}
+
+impl Counted {
+    /// How many of `wanted` bytes may go through.
+    fn allowed(&self, wanted: usize) -> io::Result<usize> {
+        match &self.guard {
+            Some(guard) if wanted > 0 => guard.allow(wanted),
+            _ => Ok(wanted),
+        }
+    }
+
+    fn count(&self, counter: &AtomicU64, bytes: usize) {
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(guard) = &self.guard {
+            guard.count(bytes);
+        }
+    }
 }
 
 impl AsyncRead for Counted {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let before = buffer.filled().len();
-        let result = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        this.traffic.received.fetch_add((buffer.filled().len() - before) as u64, Ordering::Relaxed);
+        let allowed = this.allowed(buffer.remaining())?;
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(allowed));
+        let result = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+        let count = part.filled().len();
+        buffer.advance(count);
+        this.count(&this.traffic.received, count);
         result
     }
 }
@@ -242,9 +312,10 @@ impl AsyncRead for Counted {
 impl AsyncWrite for Counted {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let result = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        let allowed = this.allowed(bytes.len())?;
+        let result = Pin::new(&mut this.stream).poll_write(cx, &bytes[..allowed]);
         if let Poll::Ready(Ok(count)) = &result {
-            this.traffic.sent.fetch_add(*count as u64, Ordering::Relaxed);
+            this.count(&this.traffic.sent, *count);
         }
         result
     }

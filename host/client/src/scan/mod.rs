@@ -10,6 +10,7 @@ use crate::fs::Signature;
 use crate::values::{self, States};
 use crate::{ClientError, WorkingCopy};
 use opship_record::effect::Change;
+use opship_record::node::Node;
 use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +82,28 @@ impl WorkingCopy {
 
     /// As [`WorkingCopy::append_changes`]; the caller has the lock.
     pub(crate) fn append_found(&self) -> Result<(Scan, Option<u64>), ClientError> {
-        let mut scan = self.compared(walk::walk(&self.shared)?)?;
+        let scan = self.compared(walk::walk(&self.shared)?)?;
+        self.append_scan(scan)
+    }
+
+    /// As [`WorkingCopy::append_changes`], leaving alone what `takes` does not want: it stays a change of the folder.
+    ///
+    /// # Errors
+    /// As [`WorkingCopy::append_changes`].
+    pub(crate) fn append_changes_if(&self, takes: &mut Takes<'_>) -> Result<(), ClientError> {
+        let _lock = self.lock()?;
+        let mut found = walk::walk(&self.shared)?;
+        let mut wanted = States::new();
+        for (path, state) in found.states {
+            if takes(&path, state.node.as_ref())? {
+                wanted.insert(path, state);
+            }
+        }
+        found.states = wanted;
+        self.append_scan(self.compared(found)?).map(drop)
+    }
+
+    fn append_scan(&self, mut scan: Scan) -> Result<(Scan, Option<u64>), ClientError> {
         let mut number = None;
         let limits = Limits::of(&self.shared.db.read())?;
         for part in cut::parts(std::mem::take(&mut scan.states), &scan.changes, limits) {
@@ -103,6 +125,9 @@ impl WorkingCopy {
         Ok(Scan { changes, unsupported, states: found.states })
     }
 }
+
+/// Is this state of a path wanted?
+pub(crate) type Takes<'a> = dyn FnMut(&TreePath, Option<&Node>) -> Result<bool, ClientError> + 'a;
 
 /// A hash that a scan made, to be remembered.
 type Fresh = (TreePath, Signature, Hash);

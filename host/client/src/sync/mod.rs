@@ -3,6 +3,7 @@
 mod announce;
 mod conflict;
 mod diff;
+mod metered;
 mod names;
 mod parts;
 mod pull;
@@ -20,6 +21,8 @@ mod undo;
 mod value_cost;
 
 pub use diff::{DiffOptions, TreeDifference};
+pub(crate) use metered::has_work;
+pub use metered::{Waiting, waiting};
 pub use put::PutReport;
 pub use report::{EntryReport, PullReport, Replayed, SyncReport};
 pub use resolve::Keep;
@@ -28,6 +31,7 @@ pub use setup::{Source, clone, init};
 pub use undo::UndoOptions;
 
 use crate::adopt::Unindexed;
+use crate::budget::{Link, LinkChoice, link_to};
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::transfer::Memory;
@@ -56,6 +60,8 @@ pub struct Sync<'a> {
     book: &'a mut ModuleBook,
     api: Api,
     progress: &'a dyn Progress,
+    /// The link, if the user has said something about it.
+    link: Option<Link>,
     /// Versions that entries of this sync made.
     own_versions: Vec<u64>,
     /// Paths whose states in the index may be newer than the version that the working copy stands on.
@@ -103,8 +109,23 @@ impl<'a> Sync<'a> {
         book: &'a mut ModuleBook,
         progress: &'a dyn Progress,
     ) -> Result<Sync<'a>, ClientError> {
-        let api = api_for(copy)?;
+        Sync::over(copy, book, progress, &LinkChoice::default())
+    }
+
+    /// As [`Sync::new`], over a link of the user's choice.
+    ///
+    /// # Errors
+    /// As [`Sync::new`]; [`ClientError::Config`] if the user's configuration cannot be understood.
+    pub fn over(
+        copy: &'a WorkingCopy,
+        book: &'a mut ModuleBook,
+        progress: &'a dyn Progress,
+        choice: &LinkChoice,
+    ) -> Result<Sync<'a>, ClientError> {
+        let link = link_to(&copy.config().server.parse()?, choice)?;
+        let api = api_over(copy, link.clone())?;
         Ok(Sync {
+            link,
             copy,
             book,
             api,
@@ -136,7 +157,15 @@ impl<'a> Sync<'a> {
     ///
     /// # Errors
     /// [`ClientError`]: what was done until then stands.
-    pub async fn run(mut self) -> Result<SyncReport, ClientError> {
+    pub async fn run(self) -> Result<SyncReport, ClientError> {
+        let link = self.link.clone();
+        self.run_through().await.map_err(|error| match &link {
+            Some(link) => link.explain(error),
+            None => error,
+        })
+    }
+
+    async fn run_through(mut self) -> Result<SyncReport, ClientError> {
         let _lock = self.copy.try_lock_sync()?.ok_or(ClientError::Busy)?;
         let (start, counter) = (Instant::now(), self.api.counter());
         let mut report = SyncReport::default();
@@ -146,7 +175,7 @@ impl<'a> Sync<'a> {
         self.ahead = self.copy.paths_ahead()?;
         self.adopt(&mut report.pulled).await?;
         for _ in 0..ROUNDS {
-            self.copy.append_changes()?;
+            self.append_changes()?;
             self.announce().await?;
             let (begun, before) = (Instant::now(), counter.count());
             self.ship(&mut report).await?;
@@ -257,7 +286,12 @@ impl<'a> Sync<'a> {
 /// # Errors
 /// [`ClientError::Refused`] if the address is none or no token is at hand.
 pub fn api_for(copy: &WorkingCopy) -> Result<Api, ClientError> {
+    let link = link_to(&copy.config().server.parse()?, &LinkChoice::default())?;
+    api_over(copy, link)
+}
+
+fn api_over(copy: &WorkingCopy, link: Option<Link>) -> Result<Api, ClientError> {
     let server: ServerUrl = copy.config().server.parse()?;
     let token = token_for(&server, &copy.config().workspace)?;
-    Ok(Api::new(server, token, &copy.config().workspace))
+    Ok(Api::new(server, token, &copy.config().workspace).over(link))
 }

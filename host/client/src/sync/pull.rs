@@ -143,6 +143,7 @@ impl Sync<'_> {
         batch: Vec<(TreePath, Option<Node>)>,
         report: &mut PullReport,
     ) -> Result<bool, ClientError> {
+        let batch = self.affordable(batch, report)?;
         if batch.is_empty() {
             return Ok(false);
         }

@@ -1,6 +1,7 @@
 //! Making working copies: `init` and `clone`.
 
 use super::{Progress, Sync, SyncReport};
+use crate::budget::{LinkChoice, link_to};
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::{ClientError, WorkingCopy};
@@ -48,13 +49,19 @@ impl FromStr for Source {
     }
 }
 
+fn api_of(source: &Source) -> Result<Api, ClientError> {
+    let token = token_for(&source.server, &source.workspace)?;
+    let link = link_to(&source.server, &LinkChoice::default())?;
+    Ok(Api::new(source.server.clone(), token, &source.workspace).over(link))
+}
+
 /// Makes `folder` a working copy of the workspace, which is made if the server has none of that name. `true`: it was.
 /// `name`: what others see this client called, if not the host's name.
 ///
 /// # Errors
 /// [`ClientError`]: the folder is as before.
 pub async fn init(folder: &Path, source: &Source, name: Option<&str>) -> Result<(WorkingCopy, bool), ClientError> {
-    let mut api = Api::new(source.server.clone(), token_for(&source.server, &source.workspace)?, &source.workspace);
+    let mut api = api_of(source)?;
     let made = match api.workspace().await {
         Ok(_) => false,
         Err(ClientError::Problem { status: 404, .. }) => api.create_workspace().await?,
@@ -77,7 +84,7 @@ pub async fn clone(
     standard: &'static [(&'static str, &'static [u8])],
     progress: &dyn Progress,
 ) -> Result<SyncReport, ClientError> {
-    let mut api = Api::new(source.server.clone(), token_for(&source.server, &source.workspace)?, &source.workspace);
+    let mut api = api_of(source)?;
     api.workspace().await?;
     match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
         Ok(true) => {}

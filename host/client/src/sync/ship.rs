@@ -84,7 +84,7 @@ struct Request {
 impl Sync<'_> {
     /// Ships until no entry is ready any more.
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
-        let mut shipping = Shipping { progress: Progress::new(), report };
+        let mut shipping = Shipping { progress: Progress { left: self.held()?, ..Progress::new() }, report };
         self.settle_rebased(&mut shipping.report.pulled).await?;
         loop {
             let batch = self.next_batch(&shipping, &|_| true)?;
@@ -341,6 +341,12 @@ impl Sync<'_> {
                 let needs = answer.needs.clone().unwrap_or_default();
                 if needs.iter().any(|need| matches!(need, Need::Lists | Need::Values)) {
                     shipping.progress.lists.insert(entry.number);
+                }
+                if let Some(detail) = self.too_dear(entry, &needs)? {
+                    shipping.progress.left.insert(entry.number);
+                    let answer = Answer { detail: Some(detail), ..answer.clone() };
+                    self.copy.mark_answer(entry.number, &answer, traffic)?;
+                    return self.report(entry, &answer, shipping);
                 }
                 match self.satisfy(entry, &needs, shipping).await {
                     Err(error) if concerns_entry(&error) => drop(shipping.progress.lacking.insert(entry.number, error)),

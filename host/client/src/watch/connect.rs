@@ -2,6 +2,7 @@
 
 use super::protocol::{MAX_LINE, Reply, Request, line, socket_path};
 use super::state::WatchState;
+use crate::budget::LinkChoice;
 use crate::sync::{Progress, SyncReport};
 use crate::{ClientError, WorkingCopy};
 use std::time::Duration;
@@ -20,12 +21,13 @@ pub enum Asked {
     Done(Box<SyncReport>),
 }
 
-/// Asks the watch of this working copy to sync now, and waits for that.
+/// Asks the watch of this working copy to sync now, over a link of the user's choice, and waits for that.
 ///
 /// # Errors
 /// [`ClientError::Watch`] if the sync failed.
-pub async fn ask_sync(copy: &WorkingCopy, progress: &dyn Progress) -> Result<Asked, ClientError> {
-    let Some(mut watch) = Connection::open(copy, &Request::Sync).await else { return Ok(Asked::Nobody) };
+pub async fn ask_sync(copy: &WorkingCopy, choice: &LinkChoice, progress: &dyn Progress) -> Result<Asked, ClientError> {
+    let request = Request::Sync(choice.clone());
+    let Some(mut watch) = Connection::open(copy, &request).await else { return Ok(Asked::Nobody) };
     loop {
         match watch.reply().await {
             None => return Ok(Asked::Nobody),

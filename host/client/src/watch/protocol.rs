@@ -1,6 +1,7 @@
 //! What commands and a watch say to each other over its socket: lines of JSON.
 
 use super::state::WatchState;
+use crate::budget::LinkChoice;
 use crate::sync::SyncReport;
 use crate::{ClientError, WorkingCopy};
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,8 @@ pub(super) const MAX_LINE: u64 = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Request {
-    /// Sync now and say how it went.
-    Sync,
+    /// Sync now, over this link, and say how it went.
+    Sync(LinkChoice),
     /// Look at the folder, the log and the pause.
     Look,
     /// Say how things stand.

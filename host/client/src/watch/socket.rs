@@ -2,6 +2,7 @@
 
 use super::protocol::{Reply, Request, line, socket_path};
 use super::state::WatchState;
+use crate::budget::LinkChoice;
 use crate::sync::{Progress, SyncReport};
 use crate::{ClientError, WorkingCopy};
 use std::fs::File;
@@ -20,8 +21,8 @@ pub(super) type Outcome = Result<Box<SyncReport>, String>;
 
 /// What comes over the socket for the watch to act on.
 pub(super) enum Call {
-    /// Sync, and tell how it went.
-    Sync(oneshot::Sender<Outcome>),
+    /// Sync over this link, and tell how it went.
+    Sync(LinkChoice, oneshot::Sender<Outcome>),
     /// Look at the folder, the log and the pause.
     Look,
 }
@@ -105,7 +106,7 @@ async fn serve(stream: UnixStream, shown: Arc<Shown>, calls: mpsc::Sender<Call>)
         return;
     }
     let reply = match serde_json::from_slice(&text) {
-        Ok(Request::Sync) => sync(&mut stream, &shown, &calls).await,
+        Ok(Request::Sync(choice)) => sync(choice, &mut stream, &shown, &calls).await,
         // Whoever nudges does not wait.
         Ok(Request::Look) => return drop(calls.send(Call::Look).await),
         Ok(Request::Status) => Some(Reply::Status(shown.state())),
@@ -117,10 +118,15 @@ async fn serve(stream: UnixStream, shown: Arc<Shown>, calls: mpsc::Sender<Call>)
 }
 
 /// Passes progress on until the sync is done; `None` if the watch ends before.
-async fn sync(stream: &mut BufReader<UnixStream>, shown: &Shown, calls: &mpsc::Sender<Call>) -> Option<Reply> {
+async fn sync(
+    choice: LinkChoice,
+    stream: &mut BufReader<UnixStream>,
+    shown: &Shown,
+    calls: &mpsc::Sender<Call>,
+) -> Option<Reply> {
     let (sender, mut outcome) = oneshot::channel();
     let mut steps = shown.step.subscribe();
-    calls.send(Call::Sync(sender)).await.ok()?;
+    calls.send(Call::Sync(choice, sender)).await.ok()?;
     loop {
         tokio::select! {
             outcome = &mut outcome => {

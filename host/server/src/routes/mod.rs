@@ -7,6 +7,7 @@ mod entries;
 mod events;
 mod invites;
 mod modules;
+mod origins;
 mod server;
 mod transfers;
 mod trees;
@@ -61,6 +62,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/workspaces/{ws}/modules", get(modules::list))
         .route("/v1/workspaces/{ws}/modules/{*name}", get(modules::show).put(modules::register).delete(modules::remove))
         .route("/v1/workspaces/{ws}/clients/{client}", put(clients::name))
+        .route("/v1/workspaces/{ws}/origins/{*path}", get(origins::show))
         .route("/v1/workspaces/{ws}/events", get(events::stream))
         .route("/v1/workspaces/{ws}/invites", get(invites::list).post(invites::create))
         .route("/v1/workspaces/{ws}/invites/{id}", delete(invites::revoke))

@@ -1,17 +1,23 @@
 //! The watch itself: one loop that waits for what may change something, and syncs when something has.
 
+mod hearing;
+mod standing;
+mod syncing;
+
 use super::WatchEvent;
 use super::backoff::Backoff;
 use super::files::{Files, Heard};
 use super::remote::{News, Remote};
 use super::socket::{Call, Outcome, Shown, Socket};
-use super::state::{Mode, WatchState};
+use super::state::Mode;
 use super::wake::SleepDetector;
-use crate::modules::ModuleBook;
-use crate::sync::{Sync, SyncReport, api_for};
+use crate::budget::LinkChoice;
+use crate::sync::{SyncReport, api_for};
 use crate::{ClientError, WorkingCopy};
+use hearing::link_name;
+use standing::standing;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
@@ -88,7 +94,7 @@ struct Watcher<'a> {
     /// Was something changed here since the last try?
     fresh: bool,
     /// Who waits for a sync to be done.
-    waiting: Vec<oneshot::Sender<Outcome>>,
+    waiting: Vec<(LinkChoice, oneshot::Sender<Outcome>)>,
     /// What the sync did that was at work when they asked.
     carried: Option<SyncReport>,
     offline: Option<Offline>,
@@ -100,6 +106,8 @@ struct Watcher<'a> {
     busy_until: Option<Instant>,
     tried: Option<Instant>,
     polling: Option<String>,
+    /// The name of the link that was in use last.
+    link: Option<String>,
     /// `Some(None)`: without an end.
     paused: Option<Option<Instant>>,
 }
@@ -117,17 +125,6 @@ enum Woke {
     Heard,
     News(News),
     Due,
-}
-
-fn standing(mode: Mode) -> WatchState {
-    WatchState {
-        mode,
-        detail: None,
-        offline_seconds: None,
-        next_try_seconds: None,
-        polling: None,
-        process: std::process::id(),
-    }
 }
 
 impl<'a> Watcher<'a> {
@@ -163,6 +160,7 @@ impl<'a> Watcher<'a> {
             busy_until: None,
             tried: None,
             polling: None,
+            link: link_name(copy),
             paused: None,
         })
     }
@@ -260,224 +258,5 @@ impl<'a> Watcher<'a> {
             self.remote = Some(Remote::follow(move || api_for(&copy), Arc::clone(&self.known), self.settings.beat));
         }
         Ok(())
-    }
-
-    fn called(&mut self, call: Call) {
-        match call {
-            Call::Sync(sender) => self.waiting.push(sender),
-            Call::Look => self.look(),
-        }
-    }
-
-    fn hear(&mut self) {
-        let heard = self.files.heard();
-        if let Some(detail) = heard.deaf.clone().filter(|_| self.polling.is_none()) {
-            self.polling = Some(detail.clone());
-            (self.tell)(WatchEvent::Polling { detail });
-        }
-        self.heard.add(heard);
-        let now = Instant::now();
-        self.stir = Some((self.stir.map_or(now, |(first, _)| first), now));
-    }
-
-    fn learn(&mut self, news: News) -> Result<(), ClientError> {
-        match news {
-            News::Up => {
-                self.online();
-                // What was not shipped while the server was away; a sync that finds nothing costs one request.
-                self.look();
-            }
-            News::Head(version) => self.dirty |= version > self.copy.base()?.0,
-            News::Look => {
-                self.online();
-                self.dirty = true;
-            }
-            News::Down(error, wait) if is_away(&error) => self.away(&error, Some(wait)),
-            News::Down(error, wait) => self.failed(&error, wait),
-        }
-        Ok(())
-    }
-
-    /// Something was to be done about now.
-    fn due(&mut self) {
-        let now = Instant::now();
-        if self.sleep.has_slept() {
-            tracing::info!("the machine slept: connecting again");
-            if let Some(remote) = &self.remote {
-                remote.try_now();
-            }
-            self.look();
-        }
-        let quiet = self.stir.is_some_and(|(first, last)| now >= last + QUIET || now >= first + LONGEST_STIR);
-        if quiet {
-            self.stir = None;
-            let heard = std::mem::take(&mut self.heard);
-            if heard.concerns(self.copy).unwrap_or(true) {
-                self.look();
-                self.fresh |= self.dirty;
-            }
-        }
-        if now >= self.look_at {
-            self.look();
-        }
-    }
-
-    /// Looks at folder and log: is there something to sync? So an own pull's events cost no request.
-    fn look(&mut self) {
-        let start = Instant::now();
-        match self.has_work() {
-            Ok(work) => self.dirty |= work,
-            // The sync tells what is the matter.
-            Err(error) => {
-                tracing::debug!(%error, "cannot look at the folder");
-                self.dirty = true;
-            }
-        }
-        let every = if self.polling.is_some() { POLL.max(10 * start.elapsed()) } else { LOOK_AGAIN };
-        self.look_at = Instant::now() + every;
-    }
-
-    fn has_work(&self) -> Result<bool, ClientError> {
-        Ok(!self.copy.scan()?.changes.is_empty() || self.has_ready_entries()?)
-    }
-
-    fn has_ready_entries(&self) -> Result<bool, ClientError> {
-        Ok(self.copy.pending()?.iter().any(|entry| !entry.is_parked()))
-    }
-
-    /// One sync, and what follows from it.
-    async fn sync(&mut self) -> Result<(), ClientError> {
-        self.shown.set(|| standing(Mode::Syncing));
-        let done = self.attempt().await;
-        self.tried = Some(Instant::now());
-        (self.fresh, self.busy_until) = (false, None);
-        match done {
-            Ok(report) => self.synced(report)?,
-            // Somebody's command has the lock for a while; who waits here waits for it too.
-            Err(ClientError::Busy) => self.busy_until = Some(Instant::now() + BUSY),
-            Err(error) => {
-                let text = error.to_string();
-                self.waiting.drain(..).for_each(|waiting| drop(waiting.send(Err(text.clone()))));
-                if is_away(&error) {
-                    self.away(&error, None);
-                } else {
-                    let wait = self.failures.wait();
-                    self.failed(&error, wait);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn attempt(&self) -> Result<SyncReport, ClientError> {
-        let mut book = ModuleBook::open(&self.copy.own_folder(), self.settings.standard)?;
-        Sync::new(self.copy, &mut book, &*self.shown)?.run().await
-    }
-
-    fn synced(&mut self, report: SyncReport) -> Result<(), ClientError> {
-        self.known.store(self.copy.base()?.0, Ordering::Relaxed);
-        if self.online()
-            && let Some(remote) = &self.remote
-        {
-            remote.try_now();
-        }
-        (self.dirty, self.retry_at) = (self.has_ready_entries()?, None);
-        match self.dirty {
-            // They could not be shipped this time.
-            true => self.retry_at = Some(Instant::now() + self.failures.wait()),
-            false => self.failures.reset(),
-        }
-        let whole = match self.carried.take() {
-            Some(before) => before.and(report.clone()),
-            None => report.clone(),
-        };
-        self.waiting.drain(..).for_each(|waiting| drop(waiting.send(Ok(Box::new(whole.clone())))));
-        // Whoever asked while this one was at work may have changed something since, and wants to see this one too.
-        while let Ok(call) = self.calls.try_recv() {
-            self.called(call);
-        }
-        if !self.waiting.is_empty() {
-            self.carried = Some(report.clone());
-        }
-        if report.is_eventful() {
-            (self.tell)(WatchEvent::Synced(Box::new(report)));
-        }
-        Ok(())
-    }
-
-    /// The server answers. `true`: it did not before.
-    fn online(&mut self) -> bool {
-        if self.failing.take().is_some() {
-            self.retry_at = None;
-        }
-        let was_away = self.offline.take().is_some();
-        if was_away {
-            (self.tell)(WatchEvent::Online);
-        }
-        was_away
-    }
-
-    /// The server does not answer; it is tried again after `wait`.
-    fn away(&mut self, error: &ClientError, wait: Option<Duration>) {
-        let now = Instant::now();
-        let detail = error.to_string();
-        if let Some(offline) = &mut self.offline {
-            offline.next_try = wait.map_or(offline.next_try, |wait| now + wait);
-            offline.detail = detail;
-            return;
-        }
-        let wait = wait.unwrap_or(WAITS.0);
-        self.offline = Some(Offline { since: now, next_try: now + wait, detail: detail.clone() });
-        (self.tell)(WatchEvent::Offline { detail, next_try: wait });
-        // It may believe to be connected still.
-        if let Some(remote) = &self.remote {
-            remote.try_now();
-        }
-    }
-
-    /// It cannot go on like this, and it is not the connection.
-    fn failed(&mut self, error: &ClientError, wait: Duration) {
-        let detail = error.to_string();
-        self.retry_at = Some(Instant::now() + wait);
-        if self.failing.as_ref() != Some(&detail) {
-            (self.tell)(WatchEvent::Failed { detail: detail.clone(), next_try: wait });
-            self.failing = Some(detail);
-        }
-    }
-
-    /// Shows how things stand to whoever asks over the socket.
-    fn show(&self) {
-        let mode = match (&self.paused, &self.offline, &self.failing) {
-            (Some(_), ..) => Mode::Paused,
-            (None, Some(_), _) => Mode::Offline,
-            (None, None, Some(_)) => Mode::Failing,
-            (None, None, None) => Mode::Watching,
-        };
-        let (since, mut next, mut detail) = (self.offline.as_ref().map(|offline| offline.since), self.retry_at, None);
-        if let Some(offline) = &self.offline {
-            (next, detail) = (Some(offline.next_try), Some(offline.detail.clone()));
-        } else if self.failing.is_some() {
-            detail = self.failing.clone();
-        }
-        let polling = self.polling.clone();
-        self.shown.set(move || {
-            let now = Instant::now();
-            WatchState {
-                detail: detail.clone(),
-                offline_seconds: since.map(|since| (now - since).as_secs()),
-                next_try_seconds: next.map(|next| next.saturating_duration_since(now).as_secs()),
-                polling: polling.clone(),
-                ..standing(mode)
-            }
-        });
-    }
-}
-
-/// Is the server, or the way to it, gone for now?
-fn is_away(error: &ClientError) -> bool {
-    match error {
-        ClientError::Unreachable { .. } | ClientError::Connection { .. } => true,
-        ClientError::Problem { status, .. } => matches!(status, 502..=504),
-        _ => false,
     }
 }
