@@ -10,6 +10,7 @@ use crate::values::{self, States};
 use crate::{ClientError, WorkingCopy};
 use opship_record::effect::Change;
 use opship_record::{Hash, TreePath};
+use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something in the folder that cannot be synced.
@@ -60,8 +61,7 @@ impl WorkingCopy {
                     index::refresh(db, path, signature, state.racy)?;
                 }
             }
-            let gone = found.remembered.keys().filter(|path| !found.states.contains_key(*path));
-            gone.into_iter().try_for_each(|path| Ok::<_, ClientError>(hashed::forget(db, path)?))
+            Ok::<_, ClientError>(found.forget_stale(db)?)
         })?;
         self.compared(found)
     }
@@ -80,7 +80,9 @@ impl WorkingCopy {
 
     /// As [`WorkingCopy::append_changes`]; the caller has the lock.
     pub(crate) fn append_found(&self) -> Result<(Scan, Option<u64>), ClientError> {
-        let mut scan = self.compared(walk::walk(&self.shared)?)?;
+        let found = walk::walk(&self.shared)?;
+        self.shared.db.write(|db| found.forget_stale(db))?;
+        let mut scan = self.compared(found)?;
         let mut number = None;
         let limits = Limits::of(&self.shared.db.read())?;
         for part in cut::parts(std::mem::take(&mut scan.states), &scan.changes, limits) {
@@ -100,6 +102,14 @@ impl WorkingCopy {
         let changes = values::changes(&self.shared.db.read(), &found.states)?;
         let unsupported = found.unsupported.into_iter().map(|(path, reason)| Unsupported { path, reason }).collect();
         Ok(Scan { changes, unsupported, states: found.states })
+    }
+}
+
+impl Found {
+    /// Forgets hashes of files that are gone, or that the index knows by now.
+    fn forget_stale(&self, db: &Connection) -> rusqlite::Result<()> {
+        let mut stale = self.remembered.keys().filter(|path| !self.states.contains_key(*path));
+        stale.try_for_each(|path| hashed::forget(db, path))
     }
 }
 
