@@ -192,8 +192,12 @@ fn mergeable(db: &Connection, new: &[Change]) -> Result<Option<(u64, Vec<Change>
         return Ok(None);
     }
     // All may cancel out: then the entry stays, empty, since its number is taken.
-    let merged = merge(db, log::lists(db, candidate.number)?.changes, new)?;
-    Ok(Limits::of(db)?.allow(&merged).then_some((candidate.number, merged)))
+    let old = log::lists(db, candidate.number)?.changes;
+    let paths = old.len();
+    let merged = merge(db, old, new)?;
+    // A file that is written again and again stays one change, however large it is.
+    let fits = merged.len() <= paths || Limits::of(db)?.allow(&merged);
+    Ok(fits.then_some((candidate.number, merged)))
 }
 
 /// Two lists of changes, one after the other, as one. Neither has moves.

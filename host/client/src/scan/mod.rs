@@ -12,6 +12,7 @@ use crate::{ClientError, WorkingCopy};
 use opship_record::effect::Change;
 use opship_record::node::Node;
 use opship_record::{Hash, TreePath};
+use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Something in the folder that cannot be synced.
@@ -62,8 +63,7 @@ impl WorkingCopy {
                     index::refresh(db, path, signature, state.racy)?;
                 }
             }
-            let gone = found.remembered.keys().filter(|path| !found.states.contains_key(*path));
-            gone.into_iter().try_for_each(|path| Ok::<_, ClientError>(hashed::forget(db, path)?))
+            Ok::<_, ClientError>(found.forget_stale(db)?)
         })?;
         self.compared(found)
     }
@@ -82,8 +82,9 @@ impl WorkingCopy {
 
     /// As [`WorkingCopy::append_changes`]; the caller has the lock.
     pub(crate) fn append_found(&self) -> Result<(Scan, Option<u64>), ClientError> {
-        let scan = self.compared(walk::walk(&self.shared)?)?;
-        self.append_scan(scan)
+        let found = walk::walk(&self.shared)?;
+        self.shared.db.write(|db| found.forget_stale(db))?;
+        self.append_scan(self.compared(found)?)
     }
 
     /// As [`WorkingCopy::append_changes`], leaving alone what `takes` does not want: it stays a change of the folder.
@@ -93,6 +94,7 @@ impl WorkingCopy {
     pub(crate) fn append_changes_if(&self, takes: &mut Takes<'_>) -> Result<(), ClientError> {
         let _lock = self.lock()?;
         let mut found = walk::walk(&self.shared)?;
+        self.shared.db.write(|db| found.forget_stale(db))?;
         let mut wanted = States::new();
         for (path, state) in found.states {
             if takes(&path, state.node.as_ref())? {
@@ -128,6 +130,14 @@ impl WorkingCopy {
 
 /// Is this state of a path wanted?
 pub(crate) type Takes<'a> = dyn FnMut(&TreePath, Option<&Node>) -> Result<bool, ClientError> + 'a;
+
+impl Found {
+    /// Forgets hashes of files that are gone, or that the index knows by now.
+    fn forget_stale(&self, db: &Connection) -> rusqlite::Result<()> {
+        let mut stale = self.remembered.keys().filter(|path| !self.states.contains_key(*path));
+        stale.try_for_each(|path| hashed::forget(db, path))
+    }
+}
 
 /// A hash that a scan made, to be remembered.
 type Fresh = (TreePath, Signature, Hash);

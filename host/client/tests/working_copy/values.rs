@@ -73,6 +73,21 @@ fn unsent_values_that_nobody_waits_for_are_one_entry_with_the_first_before_and_t
 }
 
 #[test]
+fn on_a_slow_link_entries_are_small_and_a_file_that_is_written_again_stays_in_its_entry() {
+    let f = folder();
+    f.copy.note_rate(300_000, 1000.0).unwrap();
+    for (name, byte) in [("a", 1), ("b", 2), ("c", 3)] {
+        f.write(name, vec![byte; 60_000]);
+    }
+    assert_eq!(f.copy.append_changes().unwrap().1, Some(3), "each fills half a minute of the link");
+    f.write("c", vec![4; 200_000]);
+    assert_eq!(f.copy.append_changes().unwrap().1, Some(3));
+    assert_eq!(changes(&f, 3).len(), 1);
+    f.write("d", "1");
+    assert_eq!(f.copy.append_changes().unwrap().1, Some(4));
+}
+
+#[test]
 fn a_value_that_a_run_needs_is_kept_as_it_was() {
     let f = folder();
     f.write("in", "1");
