@@ -13,6 +13,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct Lies {
     feed: Vec<u8>,
+    nodes: BTreeMap<String, Option<Node>>,
     blobs: BTreeMap<Hash, Vec<u8>>,
 }
 
@@ -20,6 +21,7 @@ impl Lies {
     /// Claims that this is at a path, whatever text the path is.
     pub fn claim(&mut self, path: &str, node: Option<&Node>) -> &mut Lies {
         self.feed.extend(codec::encode(&(path, node)));
+        self.nodes.insert(path.to_owned(), node.cloned());
         self
     }
 
@@ -68,6 +70,10 @@ impl Lies {
                 time: 1,
             };
             return [version.encode(), self.feed.clone()].concat();
+        }
+        if path.contains("/nodes") {
+            let asked: Vec<String> = minicbor::decode(body).unwrap();
+            return asked.iter().flat_map(|path| codec::encode(&(path, self.nodes.get(path).cloned().flatten()))).collect();
         }
         if path.ends_with("/blobs:fetch") {
             let asked: Vec<Hash> = minicbor::decode(body).unwrap();

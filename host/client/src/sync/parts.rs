@@ -82,7 +82,10 @@ impl Sync<'_> {
     fn not_with_server(&self, entry: &LogEntry, changes: &[Change]) -> Result<Vec<Content>, ClientError> {
         let (mut unknown, mut seen) = (Vec::new(), BTreeSet::new());
         for (length, hash) in changes.iter().filter_map(|change| change.after.blob()) {
-            let is_there = self.copy.is_produced(&hash, entry.number)? || self.copy.is_with_server(&hash)?;
+            // A signature is only of what the server held. Should it be gone there, the answer asks for it.
+            let is_there = self.copy.is_produced(&hash, entry.number)?
+                || self.copy.is_with_server(&hash)?
+                || self.memory.has_signature(&hash);
             let is_gone = entry.sent && self.copy.blob_source(&hash)?.is_none();
             if !is_there && !is_gone && seen.insert(hash) {
                 unknown.push((hash, length));
