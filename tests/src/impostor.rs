@@ -73,7 +73,10 @@ impl Lies {
         }
         if path.contains("/nodes") {
             let asked: Vec<String> = minicbor::decode(body).unwrap();
-            return asked.iter().flat_map(|path| codec::encode(&(path, self.nodes.get(path).cloned().flatten()))).collect();
+            return asked
+                .iter()
+                .flat_map(|path| codec::encode(&(path, self.nodes.get(path).cloned().flatten())))
+                .collect();
         }
         if path.ends_with("/blobs:fetch") {
             let asked: Vec<Hash> = minicbor::decode(body).unwrap();

@@ -246,6 +246,7 @@ fn one_watch_a_working_copy_and_no_leaving_under_it() {
 #[test]
 fn an_entry_is_dropped_beside_a_watch() {
     let two = two();
+    two.place.ok(&two.here, ["admin", "workspace", "set", "main", "rebase=forbid"]);
     fs::write(two.here.join("input"), "b\na\n").unwrap();
     two.place.ok(&two.here, ["sync"]);
     two.place.ok(&two.there, ["sync"]);

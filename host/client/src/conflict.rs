@@ -2,6 +2,7 @@
 
 use crate::fs::write_new;
 use crate::identity::Identity;
+use crate::names;
 use crate::working_copy::Shared;
 use crate::{ClientError, WorkingCopy};
 use opship_record::TreePath;
@@ -105,9 +106,10 @@ pub(crate) fn free_beside(shared: &Shared, path: &TreePath) -> Result<TreePath, 
     }
     let today = date(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
     let short: String = client.chars().take(8).collect();
+    let whose = names::on_disk(&shared.db.read())?;
     for count in 1..10_000u32 {
         let label = if count == 1 { String::new() } else { format!(" {count}") };
-        let name = conflict_name(path.name().unwrap_or_default(), &format!("{LABEL}{today} {short}{label})"));
+        let name = conflict_name(path.name().unwrap_or_default(), &format!("{LABEL}{today} {whose} {short}{label})"));
         // A path that is as long as paths may be has no room for the label: then the copy goes nearer to the root.
         let to = loop {
             match folder.join(&name) {

@@ -1,6 +1,8 @@
 //! Names for people: what this client is called, and who its user is to the server.
 
+use crate::db::meta;
 use crate::{ClientError, WorkingCopy};
+use rusqlite::Connection;
 
 /// What the user calls this client.
 const CLIENT_NAME: &str = "net.client-name";
@@ -8,6 +10,8 @@ const CLIENT_NAME: &str = "net.client-name";
 const AUTHOR_NAME: &str = "net.author-name";
 /// Longest name that a server takes, in characters.
 const MAX_NAME: usize = 64;
+/// Longest part of it in the name of a file, in bytes.
+const MAX_ON_DISK: usize = 40;
 
 impl WorkingCopy {
     /// What others see this client called: the name that it was given, or the host's.
@@ -51,6 +55,25 @@ impl WorkingCopy {
     }
 }
 
+/// What this client is called, as a part of a file's name.
+///
+/// # Errors
+/// [`ClientError::Database`].
+pub(crate) fn on_disk(db: &Connection) -> Result<String, ClientError> {
+    let given = meta(db, CLIENT_NAME)?.filter(|name: &String| !name.is_empty()).unwrap_or_else(host_name);
+    Ok(part_of_a_name(&given))
+}
+
+fn part_of_a_name(name: &str) -> String {
+    // Brackets would end the label that it stands in.
+    let name: String = name.chars().map(|c| if matches!(c, '/' | '(' | ')') { '-' } else { c }).collect();
+    let mut end = name.len().min(MAX_ON_DISK);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    name[..end].trim().to_owned()
+}
+
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = printable(&name);
@@ -72,5 +95,11 @@ mod tests {
         assert_eq!(printable(" lap\u{1b}top\n"), "laptop");
         assert_eq!(printable(&"ä".repeat(80)).chars().count(), MAX_NAME);
         assert_eq!(printable("\u{202e}"), "");
+    }
+
+    #[test]
+    fn a_name_on_disk_is_one_component_and_short() {
+        assert_eq!(part_of_a_name("ship/bridge (2)"), "ship-bridge -2-");
+        assert_eq!(part_of_a_name(&"ä".repeat(60)), "ä".repeat(20));
     }
 }

@@ -23,7 +23,8 @@ pub(crate) struct Watch {
 
 pub(super) fn watch(arguments: &Watch, json: bool) -> Result<(), ClientError> {
     let copy = here()?;
-    let settings = Settings { standard: standard::MODULES, beat: Duration::from_secs(arguments.heartbeat) };
+    let beat = Duration::from_secs(arguments.heartbeat);
+    let settings = Settings { standard: standard::MODULES, beat, engine: super::run::engine };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.map_err(ClientError::io("starting"))?.block_on(async {
         let stop = CancellationToken::new();

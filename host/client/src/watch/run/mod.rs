@@ -15,6 +15,7 @@ use crate::budget::LinkChoice;
 use crate::sync::{SyncReport, api_for};
 use crate::{ClientError, WorkingCopy};
 use hearing::link_name;
+use opship_engine::Engine;
 use standing::standing;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub standard: &'static [(&'static str, &'static [u8])],
     /// Time between the server's signs of life.
     pub beat: Duration,
+    /// Makes the engine that replays others' operations.
+    pub engine: fn() -> Result<Engine, ClientError>,
 }
 
 /// Keeps a working copy in sync until `stop`.

@@ -41,7 +41,8 @@ impl Watcher<'_> {
 
     pub(super) async fn attempt(&self, choice: &LinkChoice) -> Result<SyncReport, ClientError> {
         let mut book = ModuleBook::open(&self.copy.own_folder(), self.settings.standard)?;
-        Sync::over(self.copy, &mut book, &*self.shown, choice)?.run().await
+        let sync = Sync::over(self.copy, &mut book, &*self.shown, choice)?;
+        sync.with_engine(Box::new(self.settings.engine)).run().await
     }
 
     /// Tells those who wanted a sync over this link how it went.
