@@ -279,6 +279,31 @@ fn a_download_goes_on_where_it_was_cut() {
 }
 
 #[test]
+fn what_comes_is_no_leftover_to_commands_beside_a_sync() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    place.ok(&here, ["sync"]);
+    let there = clone(&place, &server, "there");
+    for n in 0..4 {
+        fs::write(here.join(format!("large{n}")), noise(n, 300_000)).unwrap();
+    }
+    place.ok(&here, ["sync"]);
+    // Slow enough that files which have come wait for others.
+    let tap = Tap::start_paced(server.authority().parse().unwrap(), 1 << 20).unwrap();
+    point(&there, tap.address());
+    let mut sync = start_sync(&place, &there, &server.token());
+    let ended = loop {
+        place.ok(&there, ["status"]);
+        if let Some(ended) = sync.try_wait().unwrap() {
+            break ended;
+        }
+    };
+    assert!(ended.success());
+    assert_same_tree(&here, &there);
+}
+
+#[test]
 fn a_small_operation_passes_a_large_upload() {
     let place = Place::new();
     let server = Server::start(&place);

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where all staging folders are.
 pub(crate) const STAGING: &str = ".opship/staging";
+/// How often a folder is made that is gone before it is locked.
+const TRIES: u32 = 16;
 /// Where kept contents are.
 pub(crate) const KEPT: &str = ".opship/kept";
 
@@ -33,21 +35,31 @@ pub(crate) struct Staging {
 impl Staging {
     /// Makes a folder with a name of its own and locks it.
     pub(crate) fn new(shared: &Arc<Shared>) -> Result<Staging, ClientError> {
-        let make = || -> io::Result<Staging> {
+        let make = || -> io::Result<Option<Staging>> {
             let mut bytes = [0; 8];
             getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
             let folder = format!("{STAGING}/{:016x}", u64::from_le_bytes(bytes));
             shared.root.make_directory(&folder, 0o700)?;
-            let lock = shared.root.open_directory(&folder)?;
-            rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-            Ok(Staging { shared: shared.clone(), folder, next: AtomicU64::new(0), _lock: lock })
+            let lock = claim(shared, &folder);
+            Ok(lock.map(|lock| Staging { shared: shared.clone(), folder, next: AtomicU64::new(0), _lock: lock }))
         };
-        make().map_err(ClientError::io("making a folder in '.opship/staging'"))
+        // A sweep of another process may be faster than the lock, and takes the folder for a leftover.
+        for _ in 0..TRIES {
+            if let Some(staging) = make().map_err(ClientError::io("making a folder in '.opship/staging'"))? {
+                return Ok(staging);
+            }
+        }
+        Err(ClientError::Busy)
     }
 
     /// The folder, below the root.
     pub(crate) fn folder(&self) -> &str {
         &self.folder
+    }
+
+    /// Where the folder is.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.shared.absolute(&self.folder)
     }
 
     /// A new name in the folder, as a path below the root.
@@ -67,10 +79,14 @@ impl Staging {
         for (name, _) in shared.root.list(STAGING).map_err(ClientError::io(failed))? {
             let Ok(name) = std::str::from_utf8(&name) else { continue };
             let folder = format!("{STAGING}/{name}");
-            if keep::is_folder_used(&shared.db.read(), &folder)? || is_locked(shared, &folder) {
+            if keep::is_folder_used(&shared.db.read(), &folder)? {
                 continue;
             }
-            shared.root.remove_all(&folder).map_err(ClientError::io(failed))?;
+            // Held until it is gone, so that nobody begins to use it meanwhile. What is no folder belongs to nobody.
+            let lock = claim(shared, &folder);
+            if lock.is_some() || shared.root.open_directory(&folder).is_err() {
+                shared.root.remove_all(&folder).map_err(ClientError::io(failed))?;
+            }
         }
         Ok(())
     }
@@ -90,9 +106,11 @@ impl Drop for Staging {
     }
 }
 
-fn is_locked(shared: &Shared, folder: &str) -> bool {
-    let Ok(directory) = shared.root.open_at(folder, OFlags::RDONLY | OFlags::DIRECTORY, 0) else { return false };
-    rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err()
+/// Locks a folder that nobody else has locked.
+fn claim(shared: &Shared, folder: &str) -> Option<OwnedFd> {
+    let directory = shared.root.open_at(folder, OFlags::RDONLY | OFlags::DIRECTORY, 0).ok()?;
+    rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(directory)
 }
 
 /// The path of a kept content, below the root.

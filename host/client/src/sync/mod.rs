@@ -34,6 +34,7 @@ use crate::adopt::Unindexed;
 use crate::budget::{Link, LinkChoice, link_to};
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
+use crate::staging::Staging;
 use crate::transfer::Memory;
 use crate::{ClientError, WorkingCopy};
 use names::Arrived;
@@ -43,6 +44,7 @@ use opship_record::entry::ClientId;
 use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What a sync tells while it goes on.
@@ -80,6 +82,8 @@ pub struct Sync<'a> {
     engine: Option<MakeEngine<'a>>,
     /// Contents that replays made.
     replayed: BTreeMap<Hash, tempfile::NamedTempFile>,
+    /// Where files are kept that came, until they are applied.
+    workplace: Option<Staging>,
     /// Names that came.
     arrived: Arrived,
     /// Did an earlier sync end before its pull was complete? Then any state may be newer.
@@ -140,9 +144,19 @@ impl<'a> Sync<'a> {
             no_documents: false,
             engine: None,
             replayed: BTreeMap::new(),
+            workplace: None,
             arrived: Arrived::default(),
             interrupted: false,
         })
+    }
+
+    /// A folder for what comes, until it is applied. It is locked, so that no other process takes it for a leftover.
+    fn workplace(&mut self) -> Result<PathBuf, ClientError> {
+        let staging = match self.workplace.take() {
+            Some(staging) => staging,
+            None => Staging::new(&self.copy.shared)?,
+        };
+        Ok(self.workplace.insert(staging).path())
     }
 
     /// Lets pulls replay operations of others instead of downloading what they made, as the working copy's configuration

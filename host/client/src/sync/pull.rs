@@ -198,7 +198,7 @@ impl Sync<'_> {
                 base => alone.push((*hash, *length, base)),
             }
         }
-        let folder = self.copy.own_folder().join("staging");
+        let folder = self.workplace()?;
         let new_file =
             || tempfile::NamedTempFile::new_in(&folder).map_err(ClientError::io("making a file to download into"));
         let mut files = BTreeMap::new();

@@ -149,7 +149,7 @@ impl Sync<'_> {
             if !lacking.contains_key(&made.hash) || self.replayed.contains_key(&made.hash) {
                 continue;
             }
-            let folder = self.copy.own_folder().join("staging");
+            let folder = self.workplace()?;
             let failed = || ClientError::io("keeping what a replay made");
             let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed())?;
             made.copy_to(&mut file).map_err(failed())?;
