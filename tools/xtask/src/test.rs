@@ -63,7 +63,6 @@ fn run_steps(context: &Context, args: &[String], modules: Option<&Path>) {
         command.args(["--features", FAIL_POINTS]).args(args);
         run(command)
     });
-    if args.is_empty() {}
     if context.ci && args.is_empty() {
         let Counts { passed, failed, skipped } = counts.get();
         println!("\n{passed} passed, {failed} failed, {skipped} skipped");
