@@ -7,10 +7,12 @@ use bytes::Bytes;
 use common::*;
 use opship_record::Hash;
 use opship_residual::chunks::cut;
+use opship_storage::upkeep::CheckOptions;
 use opship_storage::{Role, Store};
 use opship_world::FileContent;
 use proptest::prelude::*;
 use std::path::Path;
+use std::time::Duration;
 
 fn chunks(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut chunks = Vec::new();
@@ -163,4 +165,29 @@ proptest! {
             prop_assert!(&buffer[..found] == expected);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_leaves_while_a_content_is_named_takes_none_of_it_away() {
+    let data = tempfile::tempdir().unwrap();
+    let (store, scope) = open(data.path());
+    let mut left = 0;
+    for round in 0..120u64 {
+        let content = random(100_000, 1000 + round);
+        let bytes = futures::stream::iter([Ok::<_, std::io::Error>(Bytes::from(content.clone()))]);
+        let putting = store.put_blob(&scope, Hash::of(&content), u64::MAX, bytes);
+        // At another moment each time: before, while and after it is named.
+        left += u64::from(tokio::time::timeout(Duration::from_micros(round * 200), putting).await.is_err());
+    }
+    assert!(left > 0, "nobody left");
+    drop(store);
+    let (store, scope) = open(data.path());
+    for round in 0..120 {
+        let content = random(100_000, 1000 + round);
+        if let Some(blob) = store.open_blob(&scope, &Hash::of(&content)).unwrap() {
+            assert!(read(&blob) == content, "what is named is whole");
+        }
+    }
+    let report = store.check(&admin(&store), &CheckOptions { repair: false }, &mut |_| ()).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
 }

@@ -5,6 +5,8 @@ use crate::signature::{BLOCK, Signature, Sums};
 /// Bits of the filter for each block: one position in sixteen that matches nothing passes it.
 const BITS_EACH: usize = 16;
 const NONE: u32 = u32::MAX;
+/// Most places looked at for one block: blocks that are made to collide are found less often, not more slowly.
+const PROBES: usize = 256;
 
 /// The whole blocks of a signature by their rolling checksums. Of equal blocks only the first is in it.
 pub(crate) struct Table<'a> {
@@ -39,15 +41,18 @@ impl<'a> Table<'a> {
         let Ok(number) = u32::try_from(number) else { return };
         let spread = spread(sums.rolling);
         let mut slot = (spread >> self.slot_shift) as usize;
-        while self.slots[slot] != NONE {
-            if self.signature.blocks[self.slots[slot] as usize] == sums {
-                return;
+        for _ in 0..PROBES {
+            match self.slots[slot] {
+                NONE => {
+                    self.slots[slot] = number;
+                    let bit = (spread >> self.filter_shift) as usize;
+                    self.filter[bit / 64] |= 1 << (bit % 64);
+                    return;
+                }
+                held if self.signature.blocks[held as usize] == sums => return,
+                _ => slot = (slot + 1) & (self.slots.len() - 1),
             }
-            slot = (slot + 1) & (self.slots.len() - 1);
         }
-        self.slots[slot] = number;
-        let bit = (spread >> self.filter_shift) as usize;
-        self.filter[bit / 64] |= 1 << (bit % 64);
     }
 
     /// May a block have this checksum?
@@ -61,7 +66,10 @@ impl<'a> Table<'a> {
     pub(crate) fn find(&self, rolling: u32, strong: impl Fn() -> u32) -> Option<usize> {
         let mut slot = (spread(rolling) >> self.slot_shift) as usize;
         let mut made = None;
-        while self.slots[slot] != NONE {
+        for _ in 0..PROBES {
+            if self.slots[slot] == NONE {
+                return None;
+            }
             let number = self.slots[slot] as usize;
             let sums = self.signature.blocks[number];
             if sums.rolling == rolling && sums.strong == *made.get_or_insert_with(&strong) {

@@ -52,8 +52,10 @@ impl PackWriter {
         let path = self.packs.path(open.pack);
         open.file.sync_data().map_err(StorageError::io(format!("writing {}", path.display())))?;
         if open.known == 0 {
-            let folder = path.parent().unwrap_or(&path);
-            sync_dir(folder).map_err(StorageError::io(format!("writing {}", folder.display())))?;
+            // The folder, `packs` and the data directory: another may have made them and not come to sync them.
+            for folder in path.ancestors().skip(1).take(3) {
+                sync_dir(folder).map_err(StorageError::io(format!("writing {}", folder.display())))?;
+            }
         }
         open.is_synced = true;
         Ok(())
@@ -115,8 +117,6 @@ impl Packs {
         let folder = path.parent().unwrap_or(&self.root);
         if !folder.is_dir() {
             make_dir(folder).map_err(io::Error::other)?;
-            sync_dir(&self.root)?;
-            sync_dir(self.root.parent().unwrap_or(&self.root))?;
         }
         self.state().writing.insert(pack);
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);

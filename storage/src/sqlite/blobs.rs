@@ -107,12 +107,13 @@ pub(crate) fn touch(connection: &Connection, workspace: i64, hash: &Hash) -> Res
     Ok(())
 }
 
-/// Is a blob that is visible in the workspace long unused, so that being asked for must be noted?
-pub(crate) fn is_old(connection: &Connection, workspace: i64, hash: &Hash) -> Result<bool> {
+/// Is a blob long unused, so that being asked for must be noted? `None`: it is not visible in the workspace.
+pub(crate) fn is_old(connection: &Connection, workspace: i64, hash: &Hash) -> Result<Option<bool>> {
     const DAY: u64 = 24 * 3600 * 1000;
     let mut find =
-        connection.prepare_cached("SELECT 1 FROM workspace_blob WHERE workspace = ?1 AND hash = ?2 AND used < ?3")?;
-    Ok(find.exists(params![workspace, hash.as_bytes(), signed(now().saturating_sub(DAY))])?)
+        connection.prepare_cached("SELECT used < ?3 FROM workspace_blob WHERE workspace = ?1 AND hash = ?2")?;
+    let before = signed(now().saturating_sub(DAY));
+    Ok(find.query_row(params![workspace, hash.as_bytes(), before], |row| row.get(0)).optional()?)
 }
 
 /// Those of the blobs that are not visible in the workspace, each once. The others are noted as named.

@@ -43,11 +43,10 @@ impl Store {
                 Ok(length)
             }
             Received::Large(taken) => {
-                let Taken { naming, keeping } = *taken;
-                let length = naming.length();
-                let name = move |connection: &Connection| name_large(connection, Some(workspace), &expected, naming);
-                let named = self.0.database.write_async(name).await?;
-                self.0.named(Some(workspace), &expected, named, keeping)?;
+                let (inner, length) = (self.0.clone(), taken.naming.length());
+                // On a thread of its own: whoever waits may go, and a pack that is being named must not be cut off then.
+                let naming = spawn_blocking(move || inner.name_taken(Some(workspace), expected, *taken));
+                naming.await.map_err(ended)??;
                 Ok(length)
             }
         }
@@ -94,10 +93,10 @@ impl Store {
         let (missing, old) = self.0.database.read(|connection| {
             let (mut missing, mut old) = (Vec::new(), Vec::new());
             for hash in hashes {
-                if blobs::length(connection, workspace, hash)?.is_none() {
-                    missing.push(*hash);
-                } else if blobs::is_old(connection, workspace, hash)? {
-                    old.push(*hash);
+                match blobs::is_old(connection, workspace, hash)? {
+                    None => missing.push(*hash),
+                    Some(true) => old.push(*hash),
+                    Some(false) => {}
                 }
             }
             Ok((missing, old))
@@ -235,9 +234,14 @@ impl Inner {
         });
         let taken = taken.map_err(|error| self.classify(error))?;
         failpoint::hit("storage-blob");
-        let naming = taken.naming;
+        self.name_taken(workspace, hash, taken)
+    }
+
+    /// Names what was taken in, to its end, whoever waits.
+    fn name_taken(&self, workspace: Option<i64>, hash: Hash, taken: Taken) -> Result<()> {
+        let Taken { naming, keeping } = taken;
         let named = self.database.write(move |connection| name_large(connection, workspace, &hash, naming))?;
-        self.named(workspace, &hash, named, taken.keeping)
+        self.named(workspace, &hash, named, keeping)
     }
 
     /// Tells who must know that a blob was named.

@@ -96,8 +96,12 @@ pub(super) fn mark(
         progress(Progress { step: "finding what is kept", done, total });
         marks.tree(&root, &mut load)?;
     }
-    for root in inner.in_use.lock().roots(workspace.id) {
-        marks.tree(&root, &mut load)?;
+    let held = inner.in_use.lock().roots(workspace.id);
+    for root in held {
+        // One that is not here is only being asked for.
+        if load(&root)?.is_some() {
+            marks.tree(&root, &mut load)?;
+        }
     }
     Ok(marks)
 }

@@ -71,7 +71,7 @@ pub(super) async fn create(
     let asked = asked(state, scope, &content, &document)?;
     let complete = is_complete(&headers)?;
     let (store, scope, content) = (asked.state.store.clone(), Arc::clone(&asked.scope), asked.content);
-    if blocking(move || store.blob_length(&scope, &content)).await??.is_some() {
+    if blocking(move || store.missing_blobs(&scope, &[content])).await??.is_empty() {
         // Answering before the body's end breaks the sender's connection, unless it waits for this answer to send it.
         if !headers.contains_key(header::EXPECT) {
             discard(stream(body)).await;

@@ -88,8 +88,9 @@ async fn take<R: Read>(
     let kept = state.store.put_blob(scope, expected, state.blob_bytes, pieces_of(receiver)).await;
     match (applying.await.map_err(|error| internal(&error))?, kept) {
         (Ok(()), Ok(_)) => Ok(()),
-        (Err(ResidualError::Io(error)), Err(_)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Err(Refused::Server(Problem::internal(&error)))
+        // The store took no more, and says why.
+        (Err(ResidualError::Io(error)), Err(kept)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(Refused::Server(kept.into()))
         }
         (Err(error), _) => Err(refused(&error)),
         (Ok(()), Err(error @ opship_storage::StorageError::WrongHash { .. })) => Err(Refused::Document(error.into())),

@@ -74,8 +74,13 @@ struct Place {
 
 /// The turn of one request with an upload.
 pub(crate) struct Turn {
-    place: Arc<Place>,
+    held: Arc<HeldPlace>,
     path: PathBuf,
+}
+
+/// Kept by each write until it has ended, even if its request is gone: who has the next turn must see all of the file.
+struct HeldPlace {
+    place: Arc<Place>,
     _guard: OwnedMutexGuard<()>,
 }
 
@@ -150,7 +155,7 @@ impl Uploads {
                 () = again => {}
             }
         };
-        Turn { place, path: self.folder.join(file), _guard: guard }
+        Turn { held: Arc::new(HeldPlace { place, _guard: guard }), path: self.folder.join(file) }
     }
 
     /// Begins an upload: others of the same content by the same principal are dropped, and old ones make room.
@@ -220,7 +225,7 @@ impl Turn {
         let (mut file, mut unsynced) = (Arc::new(file), 0);
         let ended = loop {
             let piece = tokio::select! {
-                () = self.place.wanted.notified() => break Appended::Cut(length),
+                () = self.held.place.wanted.notified() => break Appended::Cut(length),
                 piece = bytes.next() => piece,
             };
             let piece = match piece {
@@ -237,15 +242,17 @@ impl Turn {
             if sync {
                 unsynced = 0;
             }
-            file = write(file, Some(piece), sync).await?;
+            file = write(file, Some(piece), sync, &self.held).await?;
         };
-        write(file, None, true).await?;
+        write(file, None, true, &self.held).await?;
         Ok(ended)
     }
 }
 
-async fn write(file: Arc<File>, piece: Option<Bytes>, sync: bool) -> io::Result<Arc<File>> {
+async fn write(file: Arc<File>, piece: Option<Bytes>, sync: bool, held: &Arc<HeldPlace>) -> io::Result<Arc<File>> {
+    let held = Arc::clone(held);
     let writing = move || {
+        let _held = held;
         if let Some(piece) = piece {
             (&*file).write_all(&piece)?;
         }
