@@ -81,7 +81,7 @@ impl WorkingCopy {
 pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Result<TreePath, ClientError> {
     let failed = || format!("making a conflict copy of '{path}'");
     loop {
-        let to = free_beside(shared, path)?;
+        let to = free_beside(shared, path, &|_| false)?;
         match shared.root.rename(slot, to.as_str()) {
             Ok(()) => {
                 let folder = to.parent().unwrap_or_default();
@@ -95,8 +95,13 @@ pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Resul
     }
 }
 
-/// A path beside this one that nothing has, whose name says that it is a conflict copy, when, and whose.
-pub(crate) fn free_beside(shared: &Shared, path: &TreePath) -> Result<TreePath, ClientError> {
+/// A path beside this one that nothing has and that is not `taken`, whose name says that it is a conflict copy, when, and
+/// whose.
+pub(crate) fn free_beside(
+    shared: &Shared,
+    path: &TreePath,
+    taken: &dyn Fn(&TreePath) -> bool,
+) -> Result<TreePath, ClientError> {
     let client = Identity::client(&shared.db.read())?.to_string();
     let failed = || format!("making a conflict copy of '{path}'");
     let mut folder = path.parent().unwrap_or_default();
@@ -118,7 +123,7 @@ pub(crate) fn free_beside(shared: &Shared, path: &TreePath) -> Result<TreePath, 
                 Err(error) => return Err(opship_record::Error::from(error).into()),
             }
         };
-        if shared.root.stat(to.as_str()).map_err(ClientError::io(failed()))?.is_none() {
+        if !taken(&to) && shared.root.stat(to.as_str()).map_err(ClientError::io(failed()))?.is_none() {
             return Ok(to);
         }
     }

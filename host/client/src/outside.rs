@@ -2,10 +2,11 @@
 
 use crate::ClientError;
 use crate::fs::{Root, write_new};
+use crate::stage::copy_checked;
 use opship_record::TreePath;
 use opship_record::node::{Kind, Node};
 use opship_world::FileContent;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A folder elsewhere. Below it nothing is reached through a link, and nothing that is there is overwritten.
@@ -63,9 +64,9 @@ impl Outside {
                     root.make_link(path.as_str(), target)?;
                     root.set_mtime(path.as_str(), *mtime)
                 }
-                Node::File { mode, mtime, .. } => {
+                Node::File { mode, mtime, hash, .. } => {
                     let mut file = write_new(root, path.as_str())?;
-                    copy(content.ok_or_else(missing)?, &mut file)?;
+                    copy_checked(content.ok_or_else(missing)?, hash, &mut file)?;
                     root.set_mode(path.as_str(), *mode)?;
                     root.set_mtime(path.as_str(), *mtime)
                 }
@@ -86,19 +87,5 @@ impl Outside {
             root.sync_all()
         };
         finish().map_err(ClientError::io("finishing what was restored"))
-    }
-}
-
-fn copy(content: &dyn FileContent, to: &mut std::fs::File) -> io::Result<()> {
-    let mut buffer = vec![0; 256 << 10];
-    let mut offset = 0;
-    loop {
-        match content.read_at(offset, &mut buffer).map_err(|error| io::Error::other(error.to_string()))? {
-            0 => return Ok(()),
-            count => {
-                to.write_all(&buffer[..count])?;
-                offset += count as u64;
-            }
-        }
     }
 }

@@ -17,7 +17,7 @@ use opship_record::TreePath;
 use opship_record::entry::{Body, Value};
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, Kind, Node};
 use opship_record::record::Lists;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl WorkingCopy {
@@ -63,7 +63,7 @@ impl WorkingCopy {
     /// Adds the folders above that are not there.
     fn with_parents(&self, wanted: &mut BTreeMap<TreePath, RemoteChange>) -> Result<(), ClientError> {
         let made = wanted.values().filter(|change| change.node.is_some());
-        let above: Vec<TreePath> =
+        let above: BTreeSet<TreePath> =
             made.flat_map(|change| std::iter::successors(change.path.parent(), TreePath::parent)).collect();
         for path in above.into_iter().filter(|path| !path.is_root()) {
             if wanted.contains_key(&path) || index::kind(&self.shared.db.read(), &path)? == Some(Kind::Directory) {

@@ -160,9 +160,13 @@ impl<'a> Pull<'a> {
         let all = std::mem::take(list);
         for change in all {
             let parent = change.path.parent().unwrap_or_default();
-            let above = match after.get(&parent) {
-                Some(kind) => *kind,
-                None => index::kind(&self.copy.shared.db.read(), &parent)?,
+            let above = match after.get(&parent).copied() {
+                Some(kind) => kind,
+                None => {
+                    let kind = index::kind(&self.copy.shared.db.read(), &parent)?;
+                    after.insert(parent, kind);
+                    kind
+                }
             };
             let kind = match &change.after {
                 After::Removed => None,

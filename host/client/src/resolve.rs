@@ -81,21 +81,24 @@ impl WorkingCopy {
 
     /// A path beside this one that nothing has, named as a conflict copy.
     pub(crate) fn free_beside(&self, path: &TreePath) -> Result<TreePath, ClientError> {
-        free_beside(&self.shared, path)
+        free_beside(&self.shared, path, &|_| false)
     }
 
     /// A name for the copy of a path that stays: as the copy's, but without the word that makes it a conflict's.
-    pub(crate) fn free_name(&self, path: &TreePath, copy: Option<&TreePath>) -> Result<TreePath, ClientError> {
+    /// One that is `taken` is given to nobody else.
+    pub(crate) fn free_name(
+        &self,
+        path: &TreePath,
+        copy: Option<&TreePath>,
+        taken: &dyn Fn(&TreePath) -> bool,
+    ) -> Result<TreePath, ClientError> {
+        let is_taken = |to: &TreePath| taken(to) || plain(to).is_some_and(|to| taken(&to));
         let copy = match copy {
             Some(copy) => copy.clone(),
-            None => free_beside(&self.shared, path)?,
+            None => free_beside(&self.shared, path, &is_taken)?,
         };
-        let name = copy.name().unwrap_or_default().to_owned();
-        let plain = name.rsplit_once(LABEL).map_or(name.clone(), |(stem, rest)| format!("{stem} ({rest}"));
-        let folder = copy.parent().unwrap_or_default();
-        let to = folder.join(&plain).map_err(opship_record::Error::from)?;
         // Should that name be taken, the copy keeps its own.
-        Ok(if self.is_on_disk(&to) { copy } else { to })
+        Ok(plain(&copy).filter(|to| !taken(to) && !self.is_on_disk(to)).unwrap_or(copy))
     }
 
     pub(crate) fn add_undecided(&self, undecided: &Undecided) -> Result<(), ClientError> {
@@ -139,4 +142,10 @@ impl WorkingCopy {
     pub(crate) fn mark_told(&self, numbers: &[u64]) -> Result<(), ClientError> {
         self.shared.db.write(|db| Ok(numbers.iter().try_for_each(|number| conflicts::remove_pinned(db, *number))?))
     }
+}
+
+/// The name of a conflict copy without the word that makes it one.
+fn plain(copy: &TreePath) -> Option<TreePath> {
+    let (stem, rest) = copy.name()?.rsplit_once(LABEL)?;
+    copy.parent().unwrap_or_default().join(&format!("{stem} ({rest}")).ok()
 }

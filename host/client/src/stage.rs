@@ -97,7 +97,7 @@ fn write(shared: &Shared, staging: &Staging, hash: &Hash, bytes: Bytes) -> io::R
     }
 }
 
-fn copy_checked(content: &dyn FileContent, hash: &Hash, to: &mut File) -> io::Result<()> {
+pub(crate) fn copy_checked(content: &dyn FileContent, hash: &Hash, to: &mut File) -> io::Result<()> {
     let mut hasher = Hasher::new();
     let mut buffer = vec![0; 256 << 10];
     let mut offset = 0;

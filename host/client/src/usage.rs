@@ -1,6 +1,5 @@
 //! What opship's own folder takes, by purpose.
 
-use crate::fs::OPSHIP;
 use crate::{ClientError, WorkingCopy, db};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,9 +41,9 @@ impl Purpose {
         match name {
             "kept" => Purpose::Kept,
             "staging" | "downloads" => Purpose::Staging,
-            "signatures" => Purpose::Signatures,
             "modules" | "modules.json" | "mounts" => Purpose::Modules,
             name if name.starts_with("state.db") => Purpose::Database,
+            name if name.starts_with("transfer.db") => Purpose::Signatures,
             _ => Purpose::Other,
         }
     }
@@ -57,7 +56,7 @@ impl WorkingCopy {
     /// [`ClientError::Database`].
     pub fn usage(&self) -> Result<BTreeMap<Purpose, u64>, ClientError> {
         let mut usage = BTreeMap::new();
-        let own = self.path().join(OPSHIP);
+        let own = self.own_folder();
         for entry in std::fs::read_dir(&own).into_iter().flatten().flatten() {
             let purpose = Purpose::of(&entry.file_name().to_string_lossy());
             *usage.entry(purpose).or_default() += bytes_below(&entry.path());

@@ -110,14 +110,7 @@ impl WorkingCopy {
     /// # Errors
     /// [`ClientError::Io`].
     pub fn try_lock_sync(&self) -> Result<Option<OwnedFd>, ClientError> {
-        let failed = "locking '.opship/sync.lock'";
-        let file = self.shared.root.open_at(".opship/sync.lock", OFlags::RDWR | OFlags::CREATE, 0o600);
-        let file = file.map_err(ClientError::io(failed))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(ClientError::io(failed)(error)),
-        }
+        self.shared.try_lock("sync.lock")
     }
 
     /// Makes the folder an ordinary one again: `.opship` goes, the files stay. Unshipped entries are lost. What somebody
@@ -152,6 +145,19 @@ impl WorkingCopy {
 }
 
 impl Shared {
+    /// Takes a lock in `.opship` without waiting; `None` if another process has it. Dropping it unlocks.
+    pub(crate) fn try_lock(&self, name: &str) -> Result<Option<OwnedFd>, ClientError> {
+        let path = format!("{OPSHIP}/{name}");
+        let failed = format!("locking '{path}'");
+        let file = self.root.open_at(&path, OFlags::RDWR | OFlags::CREATE, 0o600);
+        let file = file.map_err(ClientError::io(failed.as_str()))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(ClientError::io(failed)(error)),
+        }
+    }
+
     fn lock(&self) -> Result<Lock, ClientError> {
         let lock = || -> std::io::Result<Lock> {
             let file = self.root.open_at(".opship/lock", OFlags::RDWR | OFlags::CREATE, 0o600)?;

@@ -93,8 +93,7 @@ fn as_json(copy: &WorkingCopy, conflict: &Conflict) -> Result<serde_json::Value,
 
 pub(super) fn resolve(arguments: &Resolve, json: bool) -> Result<(), ClientError> {
     let copy = here()?;
-    let mut chosen = choose(&copy, arguments)?;
-    chosen.retain(|conflict| !conflict.copies.is_empty());
+    let chosen = choose(&copy, arguments)?;
     let keep = match arguments.keep {
         KeepArgument::Mine => Keep::Mine,
         KeepArgument::Theirs => Keep::Theirs,
@@ -110,35 +109,33 @@ pub(super) fn resolve(arguments: &Resolve, json: bool) -> Result<(), ClientError
 
 /// The conflicts that the arguments name; of one that is named by a copy only that copy.
 fn choose(copy: &WorkingCopy, arguments: &Resolve) -> Result<Vec<Conflict>, ClientError> {
-    let all = copy.conflicts()?;
+    let mut all = copy.conflicts()?;
     if arguments.all {
         return Ok(all);
     }
-    let mut chosen: Vec<Conflict> = Vec::new();
-    for pattern in &arguments.paths {
-        let before = chosen.len();
-        let matches = matcher(copy, pattern)?;
-        for conflict in &all {
-            let copies = conflict.copies.iter().filter(|state| state.at.as_ref().is_some_and(&matches)).cloned();
-            let copies: Vec<ConflictCopy> =
-                if matches(&conflict.path) { conflict.copies.clone() } else { copies.collect() };
-            if !copies.is_empty() && !chosen.iter().any(|known| known.path == conflict.path) {
-                chosen.push(Conflict { path: conflict.path.clone(), copies });
-            }
-        }
-        if chosen.len() == before {
+    let matchers = arguments.paths.iter().map(|pattern| matcher(copy, &all, pattern)).collect::<Result<Vec<_>, _>>()?;
+    let names = |matches: &Matcher, path: &TreePath, state: &ConflictCopy| {
+        matches(path) || state.at.as_ref().is_some_and(matches)
+    };
+    for (pattern, matches) in arguments.paths.iter().zip(&matchers) {
+        if !all.iter().any(|c| c.copies.iter().any(|state| names(matches, &c.path, state))) {
             return Err(ClientError::Refused(format!("'{pattern}' is in no conflict; 'opship conflicts' lists them")));
         }
     }
-    Ok(chosen)
+    for conflict in &mut all {
+        let path = &conflict.path;
+        conflict.copies.retain(|state| matchers.iter().any(|matches| names(matches, path, state)));
+    }
+    all.retain(|conflict| !conflict.copies.is_empty());
+    Ok(all)
 }
 
 type Matcher = Box<dyn Fn(&TreePath) -> bool>;
 
 /// A path as the shell gives it, from the current folder, or a pattern, from the root.
-fn matcher(copy: &WorkingCopy, pattern: &str) -> Result<Matcher, ClientError> {
+fn matcher(copy: &WorkingCopy, all: &[Conflict], pattern: &str) -> Result<Matcher, ClientError> {
     if let Ok(path) = super::inspect::inside(copy, std::path::Path::new(pattern))
-        && copy.conflicts()?.iter().any(|c| c.path == path || c.copies.iter().any(|s| s.at.as_ref() == Some(&path)))
+        && all.iter().any(|c| c.path == path || c.copies.iter().any(|s| s.at.as_ref() == Some(&path)))
     {
         return Ok(Box::new(move |found| *found == path));
     }

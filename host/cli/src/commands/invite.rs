@@ -3,6 +3,7 @@
 use super::{here, wait};
 use crate::{duration, output};
 use clap::{Args, ValueEnum};
+use opship_client::budget::{LinkChoice, link_to};
 use opship_client::net::{Api, InviteInfo, ServerUrl, admin_token_for};
 use opship_client::sync::Source;
 use opship_client::{ClientError, InviteLine};
@@ -63,7 +64,8 @@ impl Role {
 pub(super) fn invite(arguments: &Invite, json: bool) -> Result<(), ClientError> {
     let source = source(arguments)?;
     let token = admin_token_for(&source.server, Some(&source.workspace))?;
-    let mut api = Api::new(source.server.clone(), token, &source.workspace);
+    let link = link_to(&source.server, &LinkChoice::default())?;
+    let mut api = Api::new(source.server.clone(), token, &source.workspace).over(link);
     match (arguments.revoke, &arguments.name, arguments.role) {
         (Some(id), ..) => revoke(&mut api, id, arguments.dry_run, json),
         (None, Some(name), Some(role)) => create(&mut api, source, name, role, arguments, json),

@@ -42,7 +42,10 @@ impl Guard {
     /// # Errors
     /// If the budget is spent, or what was spent cannot be written down.
     pub fn allow(&self, wanted: usize) -> io::Result<usize> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.allowed(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner), wanted)
+    }
+
+    fn allowed(&self, inner: &mut Inner, wanted: usize) -> io::Result<usize> {
         if inner.lease.bytes == 0 {
             let size = inner.next;
             let lease = inner.ledger.set_aside(&self.link, &self.budget, size, self.strict, Reading::now());
@@ -56,10 +59,17 @@ impl Guard {
         Ok(wanted.min(usize::try_from(inner.lease.bytes).unwrap_or(usize::MAX)))
     }
 
-    /// So many bytes went through of those that were allowed.
-    pub fn count(&self, bytes: usize) {
+    /// Lets `through` move as many of `wanted` bytes as may go; it says how many went. One at a time, so that no two
+    /// connections spend the same bytes.
+    ///
+    /// # Errors
+    /// As [`Guard::allow`].
+    pub fn pass<T>(&self, wanted: usize, through: impl FnOnce(usize) -> (T, usize)) -> io::Result<T> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let allowed = self.allowed(&mut inner, wanted)?;
+        let (result, bytes) = through(allowed);
         inner.lease.bytes = inner.lease.bytes.saturating_sub(bytes as u64);
+        Ok(result)
     }
 
     /// Has it stopped something?
@@ -112,9 +122,8 @@ mod tests {
 
     fn spend(guard: &Guard, piece: usize) -> u64 {
         let mut all = 0;
-        while let Ok(allowed) = guard.allow(piece) {
+        while let Ok(allowed) = guard.pass(piece, |allowed| (allowed, allowed)) {
             assert!((1..=piece).contains(&allowed));
-            guard.count(allowed);
             all += allowed as u64;
         }
         all
@@ -125,8 +134,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("budget.db");
         let first = guard(&file, "300 kB", true);
-        let allowed = first.allow(1000).unwrap();
-        first.count(allowed);
+        first.pass(1000, |allowed| ((), allowed)).unwrap();
         drop(first);
         let second = guard(&file, "300 kB", true);
         assert_eq!(second.spent().unwrap().day, 1000, "what was set aside and not used is given back");
@@ -135,8 +143,7 @@ mod tests {
         let third = guard(&file, "300 kB", true);
         assert!(third.allow(1).is_err());
         let anyway = guard(&file, "300 kB", false);
-        assert_eq!(anyway.allow(1000).unwrap(), 1000);
-        anyway.count(1000);
+        assert_eq!(anyway.pass(1000, |allowed| (allowed, allowed)).unwrap(), 1000);
         assert_eq!(anyway.spent().unwrap().day, 301_000);
     }
 

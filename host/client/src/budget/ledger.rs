@@ -48,11 +48,14 @@ impl Ledger {
         if let Some(folder) = file.parent() {
             make_private(folder)?;
         }
-        let connection = Connection::open(file)?;
+        let mut connection = Connection::open(file)?;
         connection.busy_timeout(Duration::from_secs(30))?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.execute_batch(SCHEMA)?;
+        // Who looks first and then writes is not waited for, nor is a change to a write-ahead log: of processes that open a
+        // new one together all but one would fail.
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(SCHEMA)?;
+        transaction.commit()?;
         Ok(Ledger(connection))
     }
 

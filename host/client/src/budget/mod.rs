@@ -19,7 +19,6 @@ use crate::net::ServerUrl;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ledger::Ledger;
 use opship_record::TreePath;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -55,23 +54,29 @@ pub struct Link {
 /// [`ClientError::Config`] names the line of what cannot be understood; [`ClientError::Refused`] for a name that is in no
 /// profile; [`ClientError::Database`] if what was spent cannot be read.
 pub fn link_to(server: &ServerUrl, choice: &LinkChoice) -> Result<Option<Link>, ClientError> {
-    let config = UserConfig::of_user()?;
-    let named = choice.name.clone().or_else(|| std::env::var(LINK_VARIABLE).ok().filter(|name| !name.is_empty()));
-    let (name, profile) = match named.as_deref() {
-        Some(UNMETERED) => return Ok(None),
-        Some(name) => {
-            let known = config.links.get_key_value(name).ok_or_else(|| unknown(&config, name))?;
-            (known.0.clone(), known.1.clone())
-        }
-        None => match config.links.iter().find(|(_, profile)| fits(profile, server)) {
-            Some((name, profile)) => (name.clone(), profile.clone()),
-            None => return Ok(None),
-        },
-    };
+    let Some((name, profile)) = profile_for(server, choice)? else { return Ok(None) };
     let ledger = Ledger::open(&ledger_file()?)?;
     let guard = Arc::new(Guard::new(ledger, &name, &profile.budget, !choice.anyway));
     let priority = Arc::new(patterns(&profile.priority)?);
     Ok(Some(Link { name, profile, priority, guard, anyway: choice.anyway }))
+}
+
+/// The name of the link that [`link_to`] would give; what was spent is not looked at.
+pub(crate) fn link_name(server: &ServerUrl, choice: &LinkChoice) -> Result<Option<String>, ClientError> {
+    Ok(profile_for(server, choice)?.map(|(name, _)| name))
+}
+
+fn profile_for(server: &ServerUrl, choice: &LinkChoice) -> Result<Option<(String, LinkProfile)>, ClientError> {
+    let mut config = UserConfig::of_user()?;
+    let named = choice.name.clone().or_else(|| std::env::var(LINK_VARIABLE).ok().filter(|name| !name.is_empty()));
+    match named.as_deref() {
+        Some(UNMETERED) => Ok(None),
+        Some(name) => match config.links.remove_entry(name) {
+            Some(found) => Ok(Some(found)),
+            None => Err(unknown(&config, name)),
+        },
+        None => Ok(config.links.into_iter().find(|(_, profile)| fits(profile, server))),
+    }
 }
 
 fn unknown(config: &UserConfig, name: &str) -> ClientError {
@@ -99,11 +104,9 @@ fn patterns(lines: &[String]) -> Result<Gitignore, ClientError> {
 
 /// Where what was spent is kept.
 fn ledger_file() -> Result<PathBuf, ClientError> {
-    let from = |name| std::env::var_os(name).filter(|value: &OsString| !value.is_empty()).map(PathBuf::from);
-    let state = from("XDG_STATE_HOME").or_else(|| Some(from("HOME")?.join(".local/state")));
     let homeless =
         || ClientError::Refused("a link's budget needs a home folder: set HOME or XDG_STATE_HOME".to_owned());
-    Ok(state.ok_or_else(homeless)?.join("opship/budget.db"))
+    Ok(crate::net::state_folder().ok_or_else(homeless)?.join("opship/budget.db"))
 }
 
 impl Link {

@@ -4,6 +4,7 @@ use super::body::RequestBody;
 use super::transport::Transport;
 use super::{ServerUrl, admin_token_for};
 use crate::ClientError;
+use crate::budget::{LinkChoice, link_to};
 use bytes::BytesMut;
 use http::{Method, header};
 use serde_json::Value;
@@ -24,10 +25,11 @@ impl Admin {
     /// The API of `server`, with the token at hand for it.
     ///
     /// # Errors
-    /// [`ClientError::Unreachable`] without a token.
+    /// [`ClientError::Unreachable`] without a token; [`ClientError::Config`] if the user's configuration cannot be understood.
     pub fn new(server: ServerUrl) -> Result<Admin, ClientError> {
         let token = admin_token_for(&server, None)?;
-        Ok(Admin { transport: Transport::new(server, token) })
+        let link = link_to(&server, &LinkChoice::default())?;
+        Ok(Admin { transport: Transport::new(server, token).over(link) })
     }
 
     /// A JSON answer.

@@ -531,7 +531,7 @@ fn state(bytes: &[u8]) -> Result<(TreePath, Option<Node>), ClientError> {
 }
 
 /// A text as part of an address (RFC 3986, section 2.1): all but unreserved characters and `/` as `%XX`.
-fn percent(text: &str) -> String {
+pub(super) fn percent(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {

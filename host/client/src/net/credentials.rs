@@ -93,7 +93,7 @@ fn registration(server: &ServerUrl) -> Option<String> {
     Some(token.trim().to_owned())
 }
 
-fn state_folder() -> Option<PathBuf> {
+pub(crate) fn state_folder() -> Option<PathBuf> {
     let from = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from("XDG_STATE_HOME").or_else(|| Some(from("HOME")?.join(".local/state")))
 }

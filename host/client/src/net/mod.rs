@@ -15,6 +15,7 @@ pub(crate) use api::pack;
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo};
 pub use api::{OperationOfVersion, VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
+pub(crate) use credentials::state_folder;
 pub use credentials::{admin_token_for, keep_token, token_for};
 pub use events::{Event, Events};
 pub use sharing::{InviteInfo, Joined, NewInvite, OriginInfo, join};

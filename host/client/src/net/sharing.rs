@@ -1,6 +1,6 @@
 //! Calls around people: invites, and names of clients.
 
-use super::api::MAX_JSON;
+use super::api::{MAX_JSON, percent};
 use super::transport::Transport;
 use super::{Api, RequestBody};
 use crate::budget::{LinkChoice, link_to};
@@ -145,14 +145,7 @@ impl Api {
 
     /// Who brought a path to what it is at the head; `None` if the server cannot tell.
     pub async fn origin(&mut self, path: &TreePath) -> Result<Option<OriginInfo>, ClientError> {
-        // Escaped as RFC 3986 has it: all but its unreserved characters, and `/` between components.
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
-        let escaped: String = path
-            .as_str()
-            .bytes()
-            .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
-            .collect();
-        let path = self.path(&format!("/origins/{escaped}"));
+        let path = self.path(&format!("/origins/{}", percent(path.as_str())));
         match self.get_json(&path).await {
             Ok(origin) => Ok(Some(origin)),
             Err(ClientError::Problem { status: 404, .. }) => Ok(None),

@@ -280,44 +280,46 @@ struct Counted {
 }
 
 impl Counted {
-    /// How many of `wanted` bytes may go through.
-    fn allowed(&self, wanted: usize) -> io::Result<usize> {
-        match &self.guard {
-            Some(guard) if wanted > 0 => guard.allow(wanted),
-            _ => Ok(wanted),
-        }
-    }
-
-    fn count(&self, counter: &AtomicU64, bytes: usize) {
-        counter.fetch_add(bytes as u64, Ordering::Relaxed);
-        if let Some(guard) = &self.guard {
-            guard.count(bytes);
+    /// Lets `through` move as many of `wanted` bytes as a budget has left; it says how many went, and they are counted.
+    fn pass<T>(
+        guard: Option<&Guard>,
+        counter: &AtomicU64,
+        wanted: usize,
+        through: impl FnOnce(usize) -> (T, usize),
+    ) -> io::Result<T> {
+        let counted = |allowed| {
+            let (result, bytes) = through(allowed);
+            counter.fetch_add(bytes as u64, Ordering::Relaxed);
+            (result, bytes)
+        };
+        match guard {
+            Some(guard) if wanted > 0 => guard.pass(wanted, counted),
+            _ => Ok(counted(wanted).0),
         }
     }
 }
 
 impl AsyncRead for Counted {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        let allowed = this.allowed(buffer.remaining())?;
-        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(allowed));
-        let result = Pin::new(&mut this.stream).poll_read(cx, &mut part);
-        let count = part.filled().len();
-        buffer.advance(count);
-        this.count(&this.traffic.received, count);
-        result
+        let Counted { stream, traffic, guard } = self.get_mut();
+        Counted::pass(guard.as_deref(), &traffic.received, buffer.remaining(), |allowed| {
+            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(allowed));
+            let result = Pin::new(&mut *stream).poll_read(cx, &mut part);
+            let count = part.filled().len();
+            buffer.advance(count);
+            (result, count)
+        })?
     }
 }
 
 impl AsyncWrite for Counted {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let allowed = this.allowed(bytes.len())?;
-        let result = Pin::new(&mut this.stream).poll_write(cx, &bytes[..allowed]);
-        if let Poll::Ready(Ok(count)) = &result {
-            this.count(&this.traffic.sent, *count);
-        }
-        result
+        let Counted { stream, traffic, guard } = self.get_mut();
+        Counted::pass(guard.as_deref(), &traffic.sent, bytes.len(), |allowed| {
+            let result = Pin::new(&mut *stream).poll_write(cx, &bytes[..allowed]);
+            let count = if let Poll::Ready(Ok(count)) = &result { *count } else { 0 };
+            (result, count)
+        })?
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -220,7 +220,7 @@ impl Sync<'_> {
         let (mut taken, mut deferred) = (Vec::new(), Vec::new());
         for (path, node) in batch {
             let reason = match &node {
-                Some(Node::File { hash, length, .. }) if self.copy.blob_source(hash)?.is_none() => {
+                Some(Node::File { hash, length, .. }) if !self.is_here(hash)? => {
                     let fits = left.is_none_or(|left| *length <= left);
                     if link.takes(&path, *length) && fits {
                         left = left.map(|left| left - length);

@@ -4,7 +4,7 @@ use super::Sync;
 use super::ship::Shipping;
 use crate::ClientError;
 use crate::log::LogEntry;
-use crate::transfer::Signed;
+use crate::transfer::Plain;
 use opship_record::answer::Need;
 use opship_record::effect::Change;
 use opship_record::entry::{BodyKind, Part, PartKind};
@@ -86,8 +86,12 @@ impl Sync<'_> {
             let is_there = self.copy.is_produced(&hash, entry.number)?
                 || self.copy.is_with_server(&hash)?
                 || self.memory.has_signature(&hash);
+            if is_there || seen.contains(&hash) {
+                continue;
+            }
             let is_gone = entry.sent && self.copy.blob_source(&hash)?.is_none();
-            if !is_there && !is_gone && seen.insert(hash) {
+            if !is_gone {
+                seen.insert(hash);
                 unknown.push((hash, length));
             }
         }
@@ -164,7 +168,7 @@ impl Sync<'_> {
     pub(super) fn small_content(&self, hash: &Hash, length: usize) -> Result<Vec<u8>, ClientError> {
         let mut bytes = Vec::new();
         // One byte more shows a file that has grown.
-        let mut reader = Signed::new(self.content(hash)?).take(length as u64 + 1);
+        let mut reader = Plain::new(self.content(hash)?).take(length as u64 + 1);
         reader.read_to_end(&mut bytes).map_err(ClientError::io("reading a content to ship"))?;
         if Hash::of(&bytes) != *hash {
             return Err(changed_meanwhile(hash));

@@ -178,6 +178,11 @@ impl Sync<'_> {
         Ok(true)
     }
 
+    /// Is a content here, or did a replay make it?
+    pub(super) fn is_here(&self, hash: &Hash) -> Result<bool, ClientError> {
+        Ok(self.replayed.contains_key(hash) || self.copy.blob_source(hash)?.is_some())
+    }
+
     /// Gets the contents that are not here, into temporary files.
     pub(super) async fn download(
         &mut self,
@@ -187,8 +192,7 @@ impl Sync<'_> {
         let mut seen = BTreeSet::new();
         for (path, node) in batch {
             let Some(Node::File { hash, length, .. }) = node else { continue };
-            let is_here = self.replayed.contains_key(hash) || self.copy.blob_source(hash)?.is_some();
-            if is_here || !seen.insert(*hash) {
+            if self.is_here(hash)? || !seen.insert(*hash) {
                 continue;
             }
             let base = if *length >= WITH_BASE { self.base_at(path)? } else { None };

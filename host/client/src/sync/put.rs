@@ -19,8 +19,7 @@ pub struct PutReport {
     pub kept: Vec<TreePath>,
 }
 
-/// A path and what it is to be.
-pub(super) type State = (TreePath, Option<Node>);
+pub(super) use super::pull::State;
 
 impl Sync<'_> {
     /// Brings paths to states that the server, or this folder, has the contents of. Those that are so already stay.

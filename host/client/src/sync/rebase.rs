@@ -9,7 +9,7 @@ use opship_record::TreePath;
 use opship_record::answer::Verdict;
 use opship_record::effect::{After, Change};
 use opship_record::node::Content;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Sync<'_> {
     /// Brings the new outputs of entries that ended `rebased`, so that what depends on them comes after. Interrupted, it
@@ -32,10 +32,11 @@ impl Sync<'_> {
         let paths: BTreeSet<TreePath> = changes.iter().map(|change| change.path.clone()).chain(moved).collect();
         let paths: Vec<TreePath> = paths.into_iter().collect();
         self.ahead.extend(paths.iter().cloned());
+        let by_path: BTreeMap<&TreePath, &Change> = changes.iter().map(|change| (&change.path, change)).collect();
         let mut wanted = Vec::new();
         for (path, theirs) in self.api.nodes(&paths, None).await? {
             let content = theirs.as_ref().map(opship_record::node::Node::content);
-            if changes.iter().any(|change| change.path == path && made_other(change, content.as_ref())) {
+            if by_path.get(&path).is_some_and(|change| made_other(change, content.as_ref())) {
                 self.copy.add_undecided(&Undecided { entry: entry.number, path: path.clone(), copy: None })?;
             }
             // A later entry speaks for the path now; it is decided when that one ends.

@@ -87,6 +87,8 @@ impl SyncReport {
         self.pulled.version = later.pulled.version;
         self.pulled.changed += later.pulled.changed;
         self.pulled.deferred = later.pulled.deferred;
+        self.pulled.replayed.extend(later.pulled.replayed);
+        self.pulled.names.extend(later.pulled.names);
         self.pulled.conflict_copies.extend(later.pulled.conflict_copies);
         self.sent += later.sent;
         self.received += later.received;

@@ -40,7 +40,8 @@ impl Sync<'_> {
                 )));
             }
             for copy in &conflict.copies {
-                states.extend(self.decided(conflict, copy, keep)?);
+                let more = self.decided(conflict, copy, keep, &states)?;
+                states.extend(more);
                 decided.extend(copy.entry.map(|entry| (entry, conflict.path.clone())));
             }
         }
@@ -52,8 +53,14 @@ impl Sync<'_> {
         Ok(report)
     }
 
-    /// What a decision makes of a copy and its path.
-    fn decided(&self, conflict: &Conflict, copy: &ConflictCopy, keep: Keep) -> Result<Vec<State>, ClientError> {
+    /// What a decision makes of a copy and its path; `given` is what it makes of those before.
+    fn decided(
+        &self,
+        conflict: &Conflict,
+        copy: &ConflictCopy,
+        keep: Keep,
+        given: &[State],
+    ) -> Result<Vec<State>, ClientError> {
         let path = &conflict.path;
         let own = match (&copy.at, copy.entry) {
             (Some(at), _) => self.copy.node(at)?,
@@ -65,7 +72,10 @@ impl Sync<'_> {
         match (keep, own) {
             (Keep::Theirs, _) => {}
             (Keep::Mine, Some(own)) => states.push((path.clone(), Some(own))),
-            (Keep::Both, Some(own)) => states.push((self.copy.free_name(path, copy.at.as_ref())?, Some(own))),
+            (Keep::Both, Some(own)) => {
+                let taken = |to: &TreePath| given.iter().any(|(path, node)| path == to && node.is_some());
+                states.push((self.copy.free_name(path, copy.at.as_ref(), &taken)?, Some(own)));
+            }
             (Keep::Mine | Keep::Both, None) => {
                 return Err(ClientError::Refused(format!(
                     "the copy of '{path}' is not here any more; nothing is left to decide"

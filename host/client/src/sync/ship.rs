@@ -428,7 +428,7 @@ impl Sync<'_> {
 }
 
 /// Does the entry change the tree, so that it makes a version?
-fn changes_something(entry: &LogEntry) -> Result<bool, ClientError> {
+pub(super) fn changes_something(entry: &LogEntry) -> Result<bool, ClientError> {
     Ok(match Body::decode(entry.kind, &entry.body)? {
         Body::Operation(record) => record.content.is_some(),
         Body::Value(value) => value.count > 0,

@@ -3,12 +3,13 @@
 
 use super::Sync;
 use super::put::{PutReport, State, made};
+use super::ship::changes_something;
 use crate::log::LogEntry;
 use crate::{ClientError, TreeDifference};
+use opship_record::TreePath;
 use opship_record::answer::Verdict;
 use opship_record::effect::After;
 use opship_record::node::{Kind, Node};
-use opship_record::{TreePath, entry::Body};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How to undo.
@@ -164,8 +165,5 @@ fn made_version(entry: &LogEntry) -> Result<bool, ClientError> {
     if let Some(record) = entry.answer.as_ref().and_then(|answer| answer.record.as_ref()) {
         return Ok(record.content.is_some());
     }
-    Ok(match Body::decode(entry.kind, &entry.body)? {
-        Body::Operation(record) => record.content.is_some(),
-        Body::Value(value) => value.count > 0,
-    })
+    changes_something(entry)
 }

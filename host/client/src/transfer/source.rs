@@ -8,17 +8,37 @@ use opship_world::FileContent;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-/// Reads a content from its start to its end, and makes its signature on the way.
-pub(crate) struct Signed {
+/// Reads a content from its start to its end.
+pub(crate) struct Plain {
     content: Arc<dyn FileContent>,
     offset: u64,
+}
+
+impl Plain {
+    /// At the start of a content.
+    pub(crate) fn new(content: Arc<dyn FileContent>) -> Plain {
+        Plain { content, offset: 0 }
+    }
+}
+
+impl Read for Plain {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.content.read_at(self.offset, buffer).map_err(io::Error::other)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}
+
+/// As [`Plain`], and makes the content's signature on the way.
+pub(crate) struct Signed {
+    content: Plain,
     signer: Signer,
 }
 
 impl Signed {
     /// At the start of a content.
     pub(crate) fn new(content: Arc<dyn FileContent>) -> Signed {
-        Signed { content, offset: 0, signer: Signer::default() }
+        Signed { content: Plain::new(content), signer: Signer::default() }
     }
 
     /// The signature of what was read.
@@ -29,8 +49,7 @@ impl Signed {
 
 impl Read for Signed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.content.read_at(self.offset, buffer).map_err(io::Error::other)?;
-        self.offset += count as u64;
+        let count = self.content.read(buffer)?;
         self.signer.update(&buffer[..count]);
         Ok(count)
     }
@@ -42,7 +61,7 @@ impl Read for Signed {
 /// [`ClientError::Io`] if the content cannot be read.
 pub(crate) fn chunk_hashes(content: Arc<dyn FileContent>) -> Result<Vec<Hash>, ClientError> {
     let mut hashes = Vec::new();
-    let cut = chunks::cut(Signed::new(content), |chunk| {
+    let cut = chunks::cut(Plain::new(content), |chunk| {
         hashes.push(Hash::of(chunk));
         Ok(())
     });

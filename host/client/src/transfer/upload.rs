@@ -132,7 +132,7 @@ impl Upload {
             None => RequestBody::Expected(receiver, Arc::clone(&wanted)),
         };
         let runtime = Handle::current();
-        let pieces = Pieces { sender, ready: Some(ready), wanted: is_wanted, held: held.clone(), runtime };
+        let pieces = Pieces { sender, ready: Some(ready), wanted: Some(is_wanted), held: held.clone(), runtime };
         let encoding = self.clone().encode(offset.unwrap_or(0), pieces);
         // Nothing is sent while what the server has is passed over. If that fails the encoder says why.
         let _ = begins.await;
@@ -196,8 +196,8 @@ struct Pieces {
     sender: mpsc::Sender<io::Result<Bytes>>,
     /// Told at the first piece.
     ready: Option<oneshot::Sender<()>>,
-    /// Does the server want the body?
-    wanted: watch::Receiver<bool>,
+    /// Does the server want the body? Asked before the first piece.
+    wanted: Option<watch::Receiver<bool>>,
     held: watch::Receiver<bool>,
     runtime: Handle,
 }
@@ -208,10 +208,12 @@ impl Write for Pieces {
             // If nobody waits, sending shows it.
             let _ = ready.send(());
         }
-        let (sender, wanted, held) = (&self.sender, &mut self.wanted, &mut self.held);
+        let (sender, wanted, held) = (&self.sender, self.wanted.take(), &mut self.held);
         let sent = self.runtime.block_on(async {
-            // What stands between may keep the word back; then the body goes all the same.
-            let _ = tokio::time::timeout(WANTED_WITHIN, wanted.wait_for(|wanted| *wanted)).await;
+            if let Some(mut wanted) = wanted {
+                // What stands between may keep the word back; then the body goes all the same.
+                let _ = tokio::time::timeout(WANTED_WITHIN, wanted.wait_for(|wanted| *wanted)).await;
+            }
             // If who holds it up is gone, nobody does.
             let _ = held.wait_for(|held| !held).await;
             sender.send(Ok(Bytes::copy_from_slice(bytes))).await

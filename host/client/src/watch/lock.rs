@@ -1,7 +1,6 @@
 //! One watch a working copy, and one sync at a time.
 
 use crate::{ClientError, WorkingCopy};
-use rustix::fs::{FlockOperation, OFlags};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -15,14 +14,7 @@ impl WorkingCopy {
     /// # Errors
     /// [`ClientError::Io`].
     pub(crate) fn try_lock_watch(&self) -> Result<Option<OwnedFd>, ClientError> {
-        let failed = "locking '.opship/watch.lock'";
-        let file = self.shared.root.open_at(".opship/watch.lock", OFlags::RDWR | OFlags::CREATE, 0o600);
-        let file = file.map_err(ClientError::io(failed))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(ClientError::io(failed)(error)),
-        }
+        self.shared.try_lock("watch.lock")
     }
 
     /// As [`WorkingCopy::try_lock_sync`], waiting for whoever has the lock, for so long.

@@ -1,8 +1,9 @@
 //! Pauses: kept in the working copy, so that they outlive a watch.
 
+use crate::db::log::now_millis;
 use crate::{ClientError, WorkingCopy};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// The setting that holds a pause.
 const PAUSED: &str = "net.paused";
@@ -38,7 +39,7 @@ impl WorkingCopy {
     /// [`ClientError::Database`].
     pub fn pause(&self, length: Option<Duration>) -> Result<(), ClientError> {
         let length = length.map(|length| u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
-        self.write_pause(Some(Pause { since: now(), length }))
+        self.write_pause(Some(Pause { since: now_millis(), length }))
     }
 
     /// Ends a pause. `false`: there was none.
@@ -63,7 +64,7 @@ impl WorkingCopy {
             file: ".opship/state.db".into(),
             detail: format!("the pause: {error}"),
         })?;
-        let now = now();
+        let now = now_millis();
         let anchored = pause.anchored(now);
         if anchored != pause {
             self.write_pause(Some(anchored))?;
@@ -75,11 +76,6 @@ impl WorkingCopy {
         let text = pause.map(|pause| serde_json::json!(pause).to_string()).unwrap_or_default();
         self.set_setting(PAUSED, &text)
     }
-}
-
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::syncing::is_away;
 use super::{LONGEST_STIR, LOOK_AGAIN, POLL, QUIET, Watcher};
-use crate::budget::{LinkChoice, link_to};
+use crate::budget::{self, LinkChoice};
 use crate::sync::has_work;
 use crate::watch::WatchEvent;
 use crate::watch::remote::News;
@@ -111,5 +111,5 @@ impl Watcher<'_> {
 /// The name of the link in use, if it has one.
 pub(super) fn link_name(copy: &WorkingCopy) -> Option<String> {
     let server = copy.config().server.parse().ok()?;
-    Some(link_to(&server, &LinkChoice::default()).ok()??.name().to_owned())
+    budget::link_name(&server, &LinkChoice::default()).ok()?
 }

@@ -60,7 +60,8 @@ impl Watcher<'_> {
         {
             remote.try_now();
         }
-        (self.dirty, self.retry_at) = (self.has_ready_entries()?, None);
+        // Where that cannot be told, the next sync tells what is the matter.
+        (self.dirty, self.retry_at) = (self.has_ready_entries().unwrap_or(true), None);
         match self.dirty {
             // They could not be shipped this time.
             true => self.retry_at = Some(Instant::now() + self.failures.wait()),
