@@ -11,6 +11,7 @@ mod http;
 mod impostor;
 pub mod languages;
 mod reference;
+mod relay;
 mod server;
 pub mod soak;
 mod tree;
@@ -23,9 +24,10 @@ pub use guests::{guest, python_module};
 pub use http::claim;
 pub use impostor::Lies;
 pub use reference::run_in_reference;
+pub use relay::{noise, point, requests, run_through};
 pub use server::Server;
 pub use tree::{assert_same_tree, snapshot};
-pub use watch::{Watch, eventually};
+pub use watch::{Watch, eventually, until};
 pub use world_run::{Guest, Seen};
 
 use std::ffi::OsStr;
@@ -156,4 +158,11 @@ pub fn target_folder() -> PathBuf {
     let folder = program.parent().unwrap();
     let profile = if folder.ends_with("deps") { folder.parent().unwrap() } else { folder };
     profile.parent().unwrap().to_owned()
+}
+
+/// The number of an entry of a working copy that is parked, if there is one.
+pub fn first_parked(place: &Place, copy: &Path) -> Option<String> {
+    let status = place.json(copy, ["status"]);
+    let pending = status["pending"].as_array().unwrap();
+    pending.iter().find(|entry| entry["parked"] == true).map(|entry| entry["number"].to_string())
 }

@@ -46,14 +46,16 @@ fn visit(folder: &Path, prefix: &str, found: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Fails, naming the paths that differ, unless both folders hold the same tree.
-pub fn assert_same_tree(a: &Path, b: &Path) {
+/// The paths that differ between two folders, with what is at each.
+pub(crate) fn differing(a: &Path, b: &Path) -> Vec<String> {
     let (left, right) = (snapshot(a), snapshot(b));
     let names: std::collections::BTreeSet<_> = left.keys().chain(right.keys()).collect();
-    let differing: Vec<String> = names
-        .into_iter()
-        .filter(|name| left.get(*name) != right.get(*name))
-        .map(|name| format!("{name}: {:?} / {:?}", left.get(name), right.get(name)))
-        .collect();
+    let differing = names.into_iter().filter(|name| left.get(*name) != right.get(*name));
+    differing.map(|name| format!("{name}: {:?} / {:?}", left.get(name), right.get(name))).collect()
+}
+
+/// Fails, naming the paths that differ, unless both folders hold the same tree.
+pub fn assert_same_tree(a: &Path, b: &Path) {
+    let differing = differing(a, b);
     assert!(differing.is_empty(), "{} and {} differ:\n{}", a.display(), b.display(), differing.join("\n"));
 }

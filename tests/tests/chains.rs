@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use opship_record::Hash;
-use opship_tests::{Cutter, Place, Server, assert_same_tree, snapshot};
+use opship_tests::{Cutter, Place, Server, assert_same_tree, first_parked, snapshot};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,12 +140,6 @@ fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
         let (status, _) = server.request("GET", &format!("/v1/workspaces/main/blobs/{hash}"), b"");
         assert!(held.contains(&hash) || status == 200, "lost: {text}");
     }
-}
-
-fn first_parked(place: &Place, copy: &Path) -> Option<String> {
-    let status = place.json(copy, ["status"]);
-    let pending = status["pending"].as_array().unwrap();
-    pending.iter().find(|entry| entry["parked"] == true).map(|entry| entry["number"].to_string())
 }
 
 /// A chain that has a link of each verdict, in a workspace of its own; the client speaks through a relay.

@@ -64,8 +64,8 @@ fn a_file_and_a_path_below_it_lead_nowhere_and_are_told() {
 fn what_no_tree_may_hold_is_refused_whole() {
     let paths =
         ["/etc/planted", "../outside/target", "a/../../outside/target", ".opship/config.toml", ".OPSHIP/state.db"];
-    let more = ["a/.opſhip/x", "a//b", "nul\0byte", ""];
-    for path in paths.into_iter().chain(more).filter(|path| !path.is_empty()) {
+    let more = ["a/.opſhip/x", "a//b", "nul\0byte"];
+    for path in paths.into_iter().chain(more) {
         let (place, printed) = clone(|_, lies| {
             lies.file(path, 0o644, b"evil");
         });

@@ -6,47 +6,26 @@
 use opship_record::node::Node;
 use opship_record::{TreePath, codec};
 use opship_tap::Tap;
-use opship_tests::{Place, Server, assert_same_tree, verdicts};
+use opship_tests::{Place, Server, assert_same_tree, noise, point, requests, verdicts};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-/// Text that hardly compresses.
-fn text(seed: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
-    bytes
-}
 
 /// Files in nested folders; gives the sum of their lengths.
 fn files(folder: &Path, count: u64, length: usize) -> u64 {
     for n in 0..count {
         let below = folder.join(format!("d{}/e{}", n % 7, n % 11));
         fs::create_dir_all(&below).unwrap();
-        fs::write(below.join(format!("{n}")), text(n, length)).unwrap();
+        fs::write(below.join(format!("{n}")), noise(n, length)).unwrap();
     }
     count * length as u64
-}
-
-/// Points a working copy to a relay.
-fn point_to(directory: &Path, tap: &Tap, server: &Server) {
-    let config = directory.join(".opship/config.toml");
-    let text = fs::read_to_string(&config).unwrap();
-    fs::write(&config, text.replace(&server.url(), &format!("http://{}", tap.address()))).unwrap();
 }
 
 fn through(place: &Place, directory: &Path, token: &str, arguments: &[&str]) -> Command {
     let mut command = place.command(directory);
     command.args(arguments).env("OPSHIP_TOKEN", token).stdout(Stdio::null()).stderr(Stdio::null());
     command
-}
-
-fn requests(tap: &Tap) -> Vec<String> {
-    let kept = tap.kept();
-    let text = String::from_utf8_lossy(&kept).into_owned();
-    let is_request = |line: &&str| ["GET /", "POST /", "PUT /"].iter().any(|method| line.starts_with(method));
-    text.lines().filter(is_request).map(str::to_owned).collect()
 }
 
 /// Entries of the working copy that have ended.
@@ -68,7 +47,7 @@ fn an_import_killed_twenty_times_at_both_ends_goes_on_where_it_was() {
     let here = place.init(&server, "here", "main");
     let sum = files(&here, FILES, LENGTH);
     let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
-    point_to(&here, &tap, &server);
+    point(&here, tap.address());
     let token = server.token();
     let sync = || {
         let mut command = through(&place, &here, &token, &["sync"]);
@@ -79,7 +58,7 @@ fn an_import_killed_twenty_times_at_both_ends_goes_on_where_it_was() {
     for round in 0..40u64 {
         let mut child = sync().spawn().unwrap();
         // Killed after so many bytes; the first before there are entries.
-        let limit = tap.count().sent + if round == 0 { 0 } else { u64::from(text(round, 1)[0]) * 1200 };
+        let limit = tap.count().sent + if round == 0 { 0 } else { u64::from(noise(round, 1)[0]) * 1200 };
         let deadline = Instant::now() + Duration::from_secs(120);
         while tap.count().sent < limit && child.try_wait().unwrap().is_none() {
             assert!(Instant::now() < deadline, "the sync neither sends nor ends");
@@ -156,7 +135,7 @@ fn a_rename_across_a_cut_sends_no_content_and_is_never_nowhere() {
         fs::rename(here.join(format!("d{n}")), here.join(format!("new/{n}"))).unwrap();
     }
     let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
-    point_to(&here, &tap, &server);
+    point(&here, tap.address());
     let mut sync = through(&place, &here, &server.token(), &["sync"]);
     assert!(sync.env("OPSHIP_TEST_ENTRY_PATHS", "100").status().unwrap().success());
     assert!(tap.count().total() < sum / 5, "{:?} for {sum} bytes that were renamed", tap.count());
@@ -169,7 +148,7 @@ fn a_rename_across_a_cut_sends_no_content_and_is_never_nowhere() {
     }
     let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
     let there = place.path("there");
-    point_to(&there, &tap, &server);
+    point(&there, tap.address());
     assert!(through(&place, &there, &server.token(), &["sync"]).status().unwrap().success());
     assert!(tap.count().total() < sum / 5, "{:?} for {sum} bytes that are there", tap.count());
     assert_same_tree(&here, &there);
@@ -193,12 +172,12 @@ fn a_folder_that_holds_what_the_server_holds_costs_hashes_only() {
     fs::write(there.join("own"), "only here").unwrap();
     place.ok(&there, ["init", "--server", &server.url(), "--workspace", "main"]);
     let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
-    point_to(&there, &tap, &server);
+    point(&there, tap.address());
     assert!(through(&place, &there, &server.token(), &["sync"]).status().unwrap().success());
     assert!(tap.count().total() < sum / 20, "{:?} for {sum} bytes on both sides", tap.count());
 
     // Nothing was written over: what differed stands beside, and the workspace's own stays.
-    assert_eq!(fs::read(there.join("d0/e0/0")).unwrap(), text(0, 3000));
+    assert_eq!(fs::read(there.join("d0/e0/0")).unwrap(), noise(0, 3000));
     let beside: Vec<_> = fs::read_dir(there.join("d0/e0")).unwrap().map(|entry| entry.unwrap().path()).collect();
     let own = beside.iter().find(|path| path.to_string_lossy().contains("(conflict")).expect("a conflict copy");
     assert_eq!(fs::read(own).unwrap(), b"of this folder");
@@ -221,7 +200,7 @@ fn records_made_offline_travel_in_a_few_requests() {
         place.ok(&here, ["run", "sort", "-o", &format!("out{n}"), "--", &from]);
     }
     let tap = Tap::start_keeping(server.authority().parse().unwrap()).unwrap();
-    point_to(&here, &tap, &server);
+    point(&here, tap.address());
     assert!(through(&place, &here, &server.token(), &["sync"]).status().unwrap().success());
     let requests = requests(&tap);
     assert!(requests.len() <= 2, "{requests:?}");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use opship_tap::Tap;
-use opship_tests::{Place, Server, assert_same_tree, guest, verdicts};
+use opship_tests::{Place, Server, assert_same_tree, guest, run_through, verdicts};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -15,15 +15,7 @@ fn lines(count: u64) -> String {
 }
 
 fn sync_through(place: &Place, tap: &Tap, server: &Server, directory: &Path) -> serde_json::Value {
-    let url = format!("http://{}", tap.address());
-    let config = directory.join(".opship/config.toml");
-    let text = fs::read_to_string(&config).unwrap();
-    fs::write(&config, text.replace(&server.url(), &url)).unwrap();
-    let output =
-        place.command(directory).args(["--json", "sync"]).env("OPSHIP_TOKEN", server.token()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    fs::write(&config, text).unwrap();
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice(&run_through(place, tap, server, directory, &["--json", "sync"]).stdout).unwrap()
 }
 
 #[test]

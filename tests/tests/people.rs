@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use opship_record::Hash;
-use opship_tests::{Place, Server, assert_same_tree, snapshot};
+use opship_tests::{Place, Server, assert_same_tree, first_parked, snapshot};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -117,11 +117,8 @@ impl Workspace {
     }
 
     fn drop_parked(&self, copy: &Path) {
-        loop {
-            let status = self.place.json(copy, ["status"]);
-            let pending = status["pending"].as_array().unwrap();
-            let Some(parked) = pending.iter().find(|entry| entry["parked"] == true) else { return };
-            self.place.ok(copy, ["drop", &parked["number"].to_string()]);
+        while let Some(parked) = first_parked(&self.place, copy) {
+            self.place.ok(copy, ["drop", &parked]);
         }
     }
 

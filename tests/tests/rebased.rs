@@ -104,6 +104,25 @@ fn a_rebased_result_is_settled_by_either_side_or_both() {
 }
 
 #[test]
+fn of_two_rebased_results_of_one_path_both_stay_where_both_are_kept() {
+    let three = stale();
+    let Three { place, here, there, .. } = &three;
+    place.ok(here, ["run", "sort", "--", "-o", "sorted", "input"]);
+    place.ok(here, ["sync"]);
+    fs::write(there.join("input"), "f\ne\n").unwrap();
+    place.ok(there, ["sync"]);
+    place.ok(here, ["run", "sort", "--", "-r", "-o", "sorted", "input"]);
+    place.ok(here, ["sync"]);
+    assert_eq!(verdicts(place, here), ["shipped", "rebased", "rebased"]);
+    place.ok(here, ["resolve", "--all", "--keep", "both"]);
+    three.sync_all();
+    let texts: Vec<String> = snapshot(here).keys().map(|name| fs::read_to_string(here.join(name)).unwrap()).collect();
+    for kept in ["a\nb\n", "d\nc\n", "f\ne\n"] {
+        assert!(texts.iter().any(|text| text == kept), "{kept:?} is lost: {texts:?}");
+    }
+}
+
+#[test]
 fn an_edit_of_a_rebased_result_is_never_overwritten() {
     let three = stale();
     let Three { place, here, .. } = &three;

@@ -3,13 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use opship_tap::Tap;
-use opship_tests::{Place, Printed, Server, assert_same_tree};
+use opship_tests::{Place, Printed, Server, assert_same_tree, until};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Somebody with a home of their own, so that nothing of the operator's is found there.
 struct Person<'a> {
@@ -238,11 +237,7 @@ fn an_invite_ends_with_its_time_or_when_it_is_revoked_and_access_with_it() {
     let refused = eva.run(&eva.home.join("work"), &["sync"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("token is unknown"), "{refused}");
     let short = place.ok(&here, ["admin", "invite", "max", "--role", "read", "--expires", "1s"]);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while invites()[0]["state"] != "expired" {
-        assert!(Instant::now() < deadline, "{}", invites());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the invite's end", || invites()[0]["state"] == "expired");
     let refused = eva.run(&eva.home, &["join", short.trim(), "late"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("not valid"), "{refused}");
     assert_eq!(invites()[1]["state"], "revoked");

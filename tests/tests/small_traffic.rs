@@ -3,23 +3,15 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use opship_tap::{Count, Tap};
-use opship_tests::{Place, Server, assert_same_tree, verdicts};
+use opship_tests::{Place, Server, assert_same_tree, requests, run_through, verdicts};
 use std::fs;
 use std::path::Path;
 
-/// Syncs through a relay; gives what passed, and the first line of each request.
+/// Syncs through a relay; gives what passed, and the address of each request.
 fn sync(place: &Place, server: &Server, directory: &Path) -> (Count, Vec<String>) {
     let tap = Tap::start_keeping(server.authority().parse().unwrap()).unwrap();
-    let config = directory.join(".opship/config.toml");
-    let text = fs::read_to_string(&config).unwrap();
-    fs::write(&config, text.replace(&server.url(), &format!("http://{}", tap.address()))).unwrap();
-    let output = place.command(directory).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    fs::write(&config, text).unwrap();
-    let kept = tap.kept();
-    let text = String::from_utf8_lossy(&kept).into_owned();
-    let is_request = |line: &&str| ["GET /", "POST /", "PUT /"].iter().any(|method| line.starts_with(method));
-    (tap.count(), text.lines().filter(is_request).map(str::to_owned).collect())
+    run_through(place, &tap, server, directory, &["sync"]);
+    (tap.count(), requests(&tap))
 }
 
 #[test]

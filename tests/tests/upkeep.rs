@@ -2,22 +2,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use opship_tests::{Place, Printed, Server, assert_same_tree};
+use opship_tests::{Place, Printed, Server, assert_same_tree, noise};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Bytes without a pattern (xorshift, Marsaglia 2003).
-fn random(length: usize, mut state: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
-}
 
 /// All that a command said.
 fn said(printed: &Printed) -> String {
@@ -34,7 +21,7 @@ fn versions_go_by_the_workspaces_setting_and_whoever_stood_on_one_comes_along() 
     let place = Place::new();
     let server = Server::start(&place);
     let here = place.init(&server, "here", "main");
-    for (name, bytes) in [("large", random(300_000, 1)), ("stays", b"same".to_vec()), ("goes", b"soon".to_vec())] {
+    for (name, bytes) in [("large", noise(1, 300_000)), ("stays", b"same".to_vec()), ("goes", b"soon".to_vec())] {
         fs::write(here.join(name), bytes).unwrap();
     }
     place.ok(&here, ["sync"]);
@@ -82,7 +69,7 @@ fn damage_is_told_with_its_places_while_the_server_runs_and_after() {
     let server = Server::start(&place);
     let here = place.init(&server, "here", "main");
     fs::create_dir(here.join("folder")).unwrap();
-    fs::write(here.join("folder/large"), random(300_000, 2)).unwrap();
+    fs::write(here.join("folder/large"), noise(2, 300_000)).unwrap();
     place.ok(&here, ["sync"]);
     let data = server.data().clone();
     let running = place.run(&here, ["admin", "fsck", "--data", data.to_str().unwrap()]);

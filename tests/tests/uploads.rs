@@ -4,17 +4,11 @@
 
 use opship_record::{Hash, codec};
 use opship_residual::{Signature, delta, packed};
-use opship_tests::{Place, Server};
+use opship_tests::{Place, Server, noise};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 const DOCUMENT: &str = "0123456789abcdef0123456789abcdef";
-
-fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut bytes = vec![0; length];
-    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
-    bytes
-}
 
 /// What the server answered: the status, the head and the body.
 struct Response {

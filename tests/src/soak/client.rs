@@ -2,7 +2,8 @@
 
 use super::chance::Chance;
 use super::edits;
-use crate::{Place, Server, snapshot};
+use crate::tree::differing;
+use crate::{Place, Server};
 use opship_tap::Tap;
 use serde_json::Value;
 use std::fs;
@@ -95,14 +96,8 @@ impl Client {
 
     /// The paths that differ from another's.
     pub(super) fn differs(&self, other: &Client) -> String {
-        let (mine, theirs) = (snapshot(&self.folder), snapshot(&other.folder));
-        let names: std::collections::BTreeSet<_> = mine.keys().chain(theirs.keys()).collect();
-        let differing = names.into_iter().filter(|name| mine.get(*name) != theirs.get(*name));
-        let shown = differing.map(|name| {
-            let (m, t) = (mine.get(name), theirs.get(name));
-            format!("{name}: {m:?} at {}, {t:?} at {}\n", self.name, other.name)
-        });
-        shown.collect()
+        let lines = differing(&self.folder, &other.folder);
+        lines.iter().map(|line| format!("{} / {}: {line}\n", self.name, other.name)).collect()
     }
 
     /// What opship keeps for itself must not grow without end.
