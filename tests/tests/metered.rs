@@ -243,7 +243,10 @@ fn a_wrong_configuration_is_told_with_line_and_key_and_nothing_is_sent() {
 fn a_watch_keeps_to_the_link_and_a_sync_beside_it_may_go_beyond() {
     let metered = metered(PROFILE);
     let mut watch = Watch::start_with(metered.command(), &[]);
-    fs::write(metered.here.join("big"), noise(50_000, 1)).unwrap();
+    // Written beside and renamed: the watch must not see the large file while it is still small.
+    let beside = metered.here.parent().unwrap().join("big");
+    fs::write(&beside, noise(50_000, 1)).unwrap();
+    fs::rename(beside, metered.here.join("big")).unwrap();
     fs::write(metered.here.join("small"), "text").unwrap();
     watch.until("synced");
     eventually(|| {

@@ -2,9 +2,10 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use opship_tests::{Place, Server, assert_same_tree, guest, snapshot, verdicts};
+use opship_tests::{Place, Server, assert_same_tree, first_parked, guest, snapshot, verdicts};
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 #[test]
 fn with_replay_disabled_nothing_is_matched_and_nothing_is_lost() {
@@ -115,6 +116,56 @@ fn an_entry_that_needs_a_conflicted_one_is_parked_and_others_go_on() {
     assert!(here.join("output.gz").exists(), "a parked entry's output stays");
     place.ok(&there, ["sync"]);
     assert!(there.join("unrelated").exists());
+}
+
+/// What became of the newest operation, and is nothing to ship?
+fn newest_operation(place: &Place, copy: &Path) -> (serde_json::Value, bool) {
+    let log = place.json(copy, ["log"]);
+    let operation = log["entries"].as_array().unwrap().iter().find(|entry| entry["kind"] == "operation").unwrap();
+    (operation.clone(), place.json(copy, ["status"])["pending"] == serde_json::json!([]))
+}
+
+#[test]
+fn an_operation_on_a_change_of_a_conflicted_result_waits_for_the_decision_and_no_longer() {
+    let (place, _server, here, there) = stale_input();
+    fs::write(there.join("output"), "theirs").unwrap();
+    place.ok(&there, ["sync"]);
+    place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
+    fs::set_permissions(here.join("output"), PermissionsExt::from_mode(0o600)).unwrap();
+    place.ok(&here, ["run", "gzip", "--", "-k", "output"]);
+    for _ in 0..2 {
+        place.ok(&here, ["sync"]);
+        let (operation, _) = newest_operation(&place, &here);
+        assert_eq!((&operation["command"], &operation["parked"]), (&"gzip -k output".into(), &true.into()));
+        assert_ne!(operation["waits"], serde_json::json!([]), "{operation}");
+    }
+    let made = fs::read(here.join("output.gz")).unwrap();
+    place.ok(&here, ["drop", &first_parked(&place, &here).unwrap()]);
+    for copy in [&here, &there, &here] {
+        place.ok(copy, ["sync"]);
+    }
+    assert_eq!(fs::read(there.join("output.gz")).unwrap(), made);
+    assert_same_tree(&here, &there);
+    assert!(newest_operation(&place, &here).1);
+}
+
+#[test]
+fn what_needs_only_the_bytes_of_a_conflicted_result_goes_on() {
+    let (place, _server, here, there) = stale_input();
+    fs::write(there.join("output"), "theirs").unwrap();
+    place.ok(&there, ["sync"]);
+    place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
+    fs::rename(here.join("output"), here.join("moved")).unwrap();
+    place.ok(&here, ["run", "gzip", "--", "-k", "moved"]);
+    place.ok(&here, ["sync"]);
+    let (operation, is_done) = newest_operation(&place, &here);
+    assert_eq!((&operation["command"], &operation["verdict"]), (&"gzip -k moved".into(), &"matched".into()));
+    assert!(is_done);
+    for copy in [&there, &here] {
+        place.ok(copy, ["sync"]);
+    }
+    assert_eq!(fs::read_to_string(there.join("moved")).unwrap(), "a\nb\n");
+    assert_same_tree(&here, &there);
 }
 
 #[test]

@@ -72,7 +72,8 @@ impl LogEntry {
 
     /// Does it wait for entries that ended `rejected` or `conflicted`?
     pub fn is_parked(&self) -> bool {
-        self.state == EntryState::Pending && self.answer.as_ref().is_some_and(|a| a.status == Status::Parked)
+        let was_parked = self.answer.as_ref().is_some_and(|answer| answer.status == Status::Parked);
+        self.state == EntryState::Pending && was_parked && !self.waits.is_empty()
     }
 }
 

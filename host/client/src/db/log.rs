@@ -93,7 +93,7 @@ pub(crate) fn empty(db: &Connection, number: u64) -> Result<(), ClientError> {
         pack(&effect::encode_list(&[]))?,
         pack(&codec::encode(&Vec::<StepStreams>::new()))?,
     ])?;
-    Ok(waits::remove(db, number)?)
+    Ok(waits::pass_on(db, number)?)
 }
 
 /// Sets where an entry stands.

@@ -70,6 +70,20 @@ pub(crate) fn settle(db: &Connection, number: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Who waits for this entry waits for what it waits for instead: it is taken out of the middle of a chain.
+pub(crate) fn pass_on(db: &Connection, number: u64) -> rusqlite::Result<()> {
+    for sql in [
+        "INSERT INTO wait (entry, waits_for, hard) \
+         SELECT behind.entry, before.waits_for, min(behind.hard, before.hard) \
+         FROM wait behind JOIN wait before ON before.entry = behind.waits_for WHERE behind.waits_for = ?1 \
+         ON CONFLICT (entry, waits_for) DO UPDATE SET hard = max(hard, excluded.hard)",
+        "DELETE FROM wait WHERE waits_for = ?1",
+    ] {
+        db.prepare_cached(sql)?.execute([int(number)])?;
+    }
+    remove(db, number)
+}
+
 /// An entry stands against nobody's paths any more; those that wait for it go on waiting.
 pub(crate) fn forget_paths(db: &Connection, number: u64) -> rusqlite::Result<()> {
     for sql in ["DELETE FROM entry_path WHERE entry = ?1", "DELETE FROM produced WHERE entry = ?1"] {

@@ -336,6 +336,10 @@ impl Sync<'_> {
                 try_again(&mut shipping.progress, entry.number);
                 return Ok(());
             }
+            // Only bytes were waited for, and the server has them by now: it goes again.
+            Status::Parked if self.copy.entry(entry.number)?.waits.is_empty() => {
+                try_again(&mut shipping.progress, entry.number);
+            }
             Status::Parked => drop(shipping.progress.left.insert(entry.number)),
             Status::Needs => {
                 let needs = answer.needs.clone().unwrap_or_default();
