@@ -5,20 +5,16 @@ use crate::place::{Place, Server, succeed};
 use crate::report::{Cell, Goal, Report, Table};
 use crate::stats::{Times, repeat, timed};
 use opship_tap::Tap;
-use std::fs;
-use std::path::Path;
 use std::process::Command;
 
-/// Files, and how many are in a folder.
 const FILES: u64 = 200_000;
-const IN_A_FOLDER: u64 = 500;
 /// Commands that a median is of.
 const RUNS: usize = 9;
 
 /// Measures and adds table and goals.
 pub(super) fn measure(place: &Place, server: &Server, report: &mut Report) -> Result<()> {
     let copy = place.path("large");
-    make(&copy)?;
+    super::many_files(&copy, FILES)?;
     let tap = Tap::start(server.address).map_err(BenchError::io("start the relay"))?;
     let url = format!("http://{}", tap.address());
     let opship = |arguments: &[&str]| succeed(place.command(&copy).args(arguments).env("OPSHIP_TOKEN", &server.token));
@@ -44,18 +40,5 @@ pub(super) fn measure(place: &Place, server: &Server, report: &mut Report) -> Re
     let goal = |what, figure, goal| Goal { what, figure, goal, more_is_better: false };
     report.goal(goal("status of 200,000 unchanged files, ms", status.median(), 1000.0));
     report.goal(goal("bytes of a sync with nothing to do, both ways with headers", bytes, 400.0));
-    Ok(())
-}
-
-fn make(folder: &Path) -> Result<()> {
-    let failed = || BenchError::io("make the files");
-    for number in 0..FILES {
-        let below = folder.join(format!("d{:03}", number / IN_A_FOLDER));
-        if number % IN_A_FOLDER == 0 {
-            fs::create_dir_all(&below).map_err(failed())?;
-        }
-        let text = format!("{number} {:x}\n", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).repeat(4);
-        fs::write(below.join(format!("file-{number:06}.txt")), text).map_err(failed())?;
-    }
     Ok(())
 }
