@@ -179,6 +179,9 @@ pub enum PartKind {
     /// The streams' lengths and hashes ([`crate::record::encode_streams`]).
     #[n(3)]
     Streams,
+    /// What must be added to the replayed contents to get the recorded ones.
+    #[n(4)]
+    Residual,
 }
 
 /// A part of an entry. Bytes over [`MAX_INLINE_PART`] are uploaded as a blob first and named by hash alone.

@@ -35,6 +35,10 @@ pub struct Record {
     /// Digest of the streams; absent: all were empty.
     #[n(6)]
     pub streams: Option<Hash>,
+    /// `true`: a program of the client's own ran in the module's place. Modes and times after are its own, a replay cannot
+    /// give them, and its streams went to its caller unseen. Absent: the module itself ran.
+    #[n(7)]
+    pub native: Option<bool>,
 }
 
 /// Length and hash of what a step wrote to its standard output and standard error.
@@ -85,7 +89,13 @@ impl Record {
             content: changes.content,
             metadata: changes.metadata,
             streams: streams_digest(&lists.streams),
+            native: None,
         }
+    }
+
+    /// Did a program of the client's own run in the module's place?
+    pub fn is_native(&self) -> bool {
+        self.native == Some(true)
     }
 
     /// Reads a record from outside.
@@ -116,6 +126,10 @@ impl Record {
         let written = [self.before, self.content, self.metadata];
         if written.iter().any(Option::is_some) && written.iter().any(Option::is_none) {
             return Err(Error::Inconsistent { what: "record", detail: "the digests of changes come together" });
+        }
+        if self.native == Some(false) || self.is_native() && self.streams.is_some() {
+            let detail = "a native record says so by `true` and has no streams, any other leaves the field out";
+            return Err(Error::Inconsistent { what: "record", detail });
         }
         Ok(())
     }

@@ -26,6 +26,7 @@ fn largest_plain_entry() -> Entry {
         content: digest,
         metadata: digest,
         streams: digest,
+        native: None,
     };
     let mut entry = Entry::new(ClientId::from_bytes([9; 16]), 100_000, &[99_999], Body::Operation(record), Vec::new());
     entry.envelope.head = Some([1; 8].into());

@@ -41,6 +41,12 @@ impl Agreement {
         observations && before && content && metadata && streams && exits
     }
 
+    /// Is all the record's but modes, times and streams? Those a module cannot give that stands for a program of the
+    /// client's own.
+    pub(crate) fn is_native_match(self) -> bool {
+        Agreement { metadata: true, streams: true, ..self }.is_match()
+    }
+
     /// Why an entry with this agreement is not `matched`, if its inputs are what the record says.
     pub(crate) fn reason(self) -> Reason {
         if self.exits { Reason::Diverged } else { Reason::OutcomeChanged }

@@ -107,17 +107,27 @@ impl Parts {
         Ok(changes)
     }
 
-    /// The lists behind a record. A list whose digest is absent is empty and need not come.
-    pub(crate) fn lists(&self, state: &State, scope: &Scope, record: &Record) -> Result<Lists, Halt> {
+    /// The lists behind a record. A list whose digest is absent is empty and need not come; nor need observations that
+    /// the replay `ran` made too.
+    pub(crate) fn lists(
+        &self,
+        state: &State,
+        scope: &Scope,
+        record: &Record,
+        ran: Option<&Ran>,
+    ) -> Result<Lists, Halt> {
         let wanted = |digest: Option<Hash>, kind| match (digest, self.list(state, scope, kind)?) {
             (Some(_), None) => Err(Halt::Needs(vec![Need::Lists])),
             (_, bytes) => Ok(bytes),
         };
         let steps = record.plan.steps.len();
+        let observed = ran.filter(|ran| ran.agreement.observations).map(|ran| &ran.outcome.lists.observations);
         let lists = Lists {
-            observations: match wanted(record.observations, PartKind::Observations)? {
-                Some(bytes) => observation::decode_list(&bytes)?,
-                None => Vec::new(),
+            observations: match (self.list(state, scope, PartKind::Observations)?, observed) {
+                (Some(bytes), _) => observation::decode_list(&bytes)?,
+                (None, Some(observed)) => observed.clone(),
+                (None, None) if record.observations.is_some() => return Err(Halt::Needs(vec![Need::Lists])),
+                (None, None) => Vec::new(),
             },
             changes: match wanted(record.content, PartKind::Changes)? {
                 Some(bytes) => effect::decode_list(&bytes)?,

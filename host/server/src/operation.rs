@@ -177,7 +177,7 @@ async fn by_value(
 /// Weighs an entry that is not `matched`: the client's lists against the head, then against the replay. `left`: how often
 /// it may be decided again.
 fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched>, left: u32) -> Result<ByValue, Halt> {
-    let lists = parts.lists(&context.state, &context.scope, record)?;
+    let lists = parts.lists(&context.state, &context.scope, record, not.ran.as_deref())?;
     let sent = Sent::new(&context.state, &context.scope, parts, lists, not.ran.as_deref())?;
     let (rebases, conflict) = match standing(context, &sent.lists)? {
         Standing::Holds => (None, None),
@@ -191,6 +191,9 @@ fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched
             Err(conflict) => (None, Some(conflict)),
         },
     };
+    if conflict.is_none() && rebases.is_none() && record.is_native() && not.is_native_match() {
+        return Ok(ByValue::Ship(matched_natively(context, parts, not, sent)?));
+    }
     let (reason, detail, report) = match (&conflict, &rebases) {
         (Some((reason, detail)), _) => (*reason, Some(detail.clone()), Vec::new()),
         (None, Some((_, changed))) => (Reason::InputsChanged, Some(changed.clone()), Vec::new()),
@@ -210,6 +213,13 @@ fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched
         Some((reason, _)) => ByValue::Conflict(closing, reason),
         None => ByValue::Ship(closing),
     })
+}
+
+/// A program of the client's own wrote what the module writes: modes and times are the program's, and came with the list.
+fn matched_natively(context: &Context, parts: &Parts, not: &NotMatched, sent: Sent) -> Result<Closing, Halt> {
+    parts.keep(&context.state, &context.scope)?;
+    let ending = Ending { replay_micros: not.micros(), ..context.ending(Verdict::Matched) };
+    Ok(Closing { pinned: sent.pinned.clone(), origin: Origin::Sent(Arc::new(sent)), ending, based_on: None })
 }
 
 /// The run on inputs that are others now, if it may stand for the recorded one; else why the entry is a conflict.

@@ -64,6 +64,11 @@ impl NotMatched {
         NotMatched { reason, detail, ran: None, broke_off: false }
     }
 
+    /// Did the module do what the program did that it stands for?
+    pub(crate) fn is_native_match(&self) -> bool {
+        self.ran.as_ref().is_some_and(|ran| ran.agreement.is_native_match())
+    }
+
     /// Time of the replay in microseconds.
     pub(crate) fn micros(&self) -> Option<u64> {
         self.ran.as_ref().map(|ran| ran.micros)

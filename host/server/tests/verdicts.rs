@@ -85,6 +85,45 @@ async fn a_record_right_in_all_but_one_digest_is_never_matched() {
     assert_eq!(server.file("out").await, None);
 }
 
+/// The record of a program that did what `outcome` says, with modes and times of its own, and its list of changes.
+fn native(record: &Record, outcome: &opship_world::Outcome, content: &[u8]) -> (Record, Part) {
+    let mut lists = outcome.lists.clone();
+    for change in &mut lists.changes {
+        if let After::File { length, hash, mode, mtime } = &mut change.after {
+            (*length, *hash, *mode, *mtime) = (content.len() as u64, Hash::of(content), Some(0o600), 123_456_789);
+        }
+    }
+    let record = Record { native: Some(true), streams: None, ..Record::new(record.plan.clone(), &lists) };
+    (record, list_parts(&lists).swap_remove(1))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_native_run_is_matched_by_content_and_keeps_its_own_modes_and_times() {
+    let (server, record, outcome) = server_with_record(&copy()).await;
+    let (record, changes) = native(&record, &outcome, b"input");
+    let answer = server.ship_one(&operation(client(1), 1, &record, Vec::new())).await;
+    assert_eq!((answer.status, answer.needs), (Status::Needs, Some(vec![Need::Lists])));
+    let answer = server.ship_one(&operation(client(1), 1, &record, vec![changes])).await;
+    assert_eq!((answer.verdict, answer.reason, answer.report), (Some(Verdict::Matched), None, None));
+    assert_eq!(server.file("out").await.unwrap(), b"input");
+    let listed = server.get(&format!("{WS}/versions/2/tree")).await.json();
+    let out = listed.as_array().unwrap().iter().find(|entry| entry["name"] == "out").unwrap();
+    assert_eq!((&out["mode"], &out["mtime"]), (&0o600.into(), &123_456_789.into()), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_native_run_that_wrote_something_else_is_not_matched() {
+    let (server, record, outcome) = server_with_record(&copy()).await;
+    let (record, changes) = native(&record, &outcome, b"other");
+    let answer = server.ship_one(&operation(client(1), 1, &record, vec![changes.clone()])).await;
+    assert_eq!((answer.status, answer.reason), (Status::Needs, Some(Reason::Diverged)));
+    assert!(needs_blob(&answer, b"other"));
+    let parts = vec![changes, Part::inline(PartKind::Blob, b"other".to_vec())];
+    let answer = server.ship_one(&operation(client(1), 1, &record, parts)).await;
+    assert_eq!((answer.verdict, answer.reason), (Some(Verdict::Shipped), Some(Reason::Diverged)));
+    assert_eq!(server.file("out").await.unwrap(), b"other");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_replay_disabled_nothing_is_matched_and_the_value_ships() {
     let server = TestServer::with(|config| config.replay = false).await;

@@ -218,6 +218,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     let small = Record::new(plan(), &Lists { exits: vec![0], ..Lists::default() });
     let full_lists = Lists { exits: vec![0, 2], observations: observations(), ..Lists::default() };
     let full = Record::new(full_plan(), &full_lists);
+    let native = Record { native: Some(true), streams: None, ..operation() };
     let value = Body::Value(Value::new(&changes()));
     let digests = effect::digests(&changes());
     let mut request = Vec::new();
@@ -227,6 +228,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     vec![
         sample("record-without-effects", "record", small.encode(), &[("id", small.id())]),
         sample("record-with-effects", "record", operation().encode(), &[("id", operation().id())]),
+        sample("record-of-a-native-run", "record", native.encode(), &[("id", native.id())]),
         sample("record-of-two-steps", "record", full.encode(), &[("id", full.id())]),
         sample(
             "observations-of-each-kind",
