@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use opship_tests::{Place, Server, assert_same_tree, snapshot, verdicts};
+use opship_tests::{Place, Server, assert_same_tree, first_parked, snapshot, verdicts};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -149,6 +149,18 @@ fn a_parked_operation_is_dropped_and_its_results_stay_as_files() {
     two.sync_both();
     assert_eq!(fs::read(two.here.join("output.gz")).unwrap(), kept);
     assert_ne!(two.place.run(&two.there, ["drop", &number.to_string()]).code, Some(0));
+}
+
+#[test]
+fn a_parked_operation_is_dropped_although_its_result_was_deleted_since() {
+    let two = parked();
+    fs::remove_file(two.there.join("output.gz")).unwrap();
+    two.place.ok(&two.there, ["sync"]);
+    two.place.ok(&two.there, ["drop", &first_parked(&two.place, &two.there).unwrap()]);
+    let report = two.place.json(&two.there, ["sync"]);
+    assert_eq!(report["waiting"], 0, "{report}");
+    two.sync_both();
+    assert!(!two.here.join("output.gz").exists());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use opship_tests::{Place, Server, assert_same_tree, verdicts};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const SORTED: &str = "a\nb\nc\n";
@@ -167,4 +168,50 @@ fn a_pull_that_was_cut_off_misses_nothing_that_came_later() {
     place.ok(&here, ["sync"]);
     let same = |folder: &Path| opship_tests::snapshot(folder).into_keys().collect::<Vec<_>>();
     assert_eq!(same(&here), same(&there));
+}
+
+/// A value behind a conflicted operation changes a file that another changed too, and then removes.
+fn settling_killed_at(point: &str) {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = prepare(&place, &server);
+    fs::remove_file(here.join("output")).unwrap();
+    fs::write(here.join("other"), "other\n").unwrap();
+    place.ok(&here, ["sync"]);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    let there = place.path("there");
+    fs::write(there.join("input"), "theirs\n").unwrap();
+    fs::write(there.join("output"), "theirs\n").unwrap();
+    place.ok(&there, ["sync"]);
+    place.ok(&here, ["run", "sort", "--", "-o", "output", "input"]);
+    fs::set_permissions(here.join("output"), PermissionsExt::from_mode(0o600)).unwrap();
+    fs::write(here.join("input"), "mine\n").unwrap();
+    let killed = place.command(&here).arg("sync").env("OPSHIP_FAILPOINT", point).output().unwrap();
+    assert_eq!(killed.status.code(), None, "not killed at {point}: {}", String::from_utf8_lossy(&killed.stderr));
+    fs::remove_file(there.join("input")).unwrap();
+    fs::write(there.join("other"), "theirs, too\n").unwrap();
+    place.ok(&there, ["sync"]);
+    fs::write(here.join("other"), "mine, too\n").unwrap();
+    for copy in [&here, &there, &here] {
+        place.ok(copy, ["sync"]);
+    }
+    assert_same_tree(&here, &there);
+    let texts: Vec<String> =
+        fs::read_dir(&there).unwrap().filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok()).collect();
+    assert!(["mine\n", "mine, too\n"].iter().all(|mine| texts.iter().any(|text| text == mine)), "{texts:?}");
+}
+
+#[test]
+fn client_settling_after_the_copies() {
+    settling_killed_at("settle-copied");
+}
+
+#[test]
+fn client_settling_after_what_stays() {
+    settling_killed_at("settle-assumed");
+}
+
+#[test]
+fn client_settling_before_what_comes() {
+    settling_killed_at("settle-noted");
 }

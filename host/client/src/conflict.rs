@@ -3,42 +3,31 @@
 use crate::fs::write_new;
 use crate::identity::Identity;
 use crate::names;
+use crate::stage::copy_checked;
 use crate::working_copy::Shared;
 use crate::{ClientError, WorkingCopy};
-use opship_record::TreePath;
 use opship_record::limits::MAX_COMPONENT;
+use opship_record::{Hash, TreePath};
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 impl WorkingCopy {
     /// Copies a content that the log still has beside a path, under a name that says so, and gives that path: the author's
-    /// bytes of an entry that ended `conflicted`. The next scan makes a value entry of it.
+    /// bytes of an entry that ended `conflicted`. The next scan makes a value entry of it. `None` if the content is not here
+    /// any more: its author has deleted it, or written something else in its place, since.
     ///
     /// # Errors
-    /// [`ClientError::Io`], [`ClientError::Refused`] if the content is not at hand.
+    /// [`ClientError::Io`].
     pub fn conflict_copy_of(
         &self,
         path: &TreePath,
-        hash: &opship_record::Hash,
+        hash: &Hash,
         mode: u16,
         mtime: i64,
-    ) -> Result<TreePath, ClientError> {
+    ) -> Result<Option<TreePath>, ClientError> {
         let _lock = self.lock()?;
-        let content = crate::source::content_of(&self.shared, hash)?
-            .ok_or_else(|| ClientError::Refused(format!("the bytes of '{path}' are not here any more")))?;
-        self.write_beside(path, mode, mtime, &mut |to| {
-            let mut buffer = vec![0; 256 << 10];
-            let mut offset = 0;
-            loop {
-                match content.read_at(offset, &mut buffer).map_err(|error| io::Error::other(error.to_string()))? {
-                    0 => return Ok(()),
-                    count => {
-                        io::Write::write_all(to, &buffer[..count])?;
-                        offset += count as u64;
-                    }
-                }
-            }
-        })
+        let Some(content) = crate::source::content_of(&self.shared, hash)? else { return Ok(None) };
+        self.write_beside(path, mode, mtime, &mut |to| copy_checked(content.as_ref(), hash, to)).map(Some)
     }
 
     /// As [`WorkingCopy::conflict_copy_of`], for a symbolic link.

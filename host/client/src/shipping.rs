@@ -36,13 +36,19 @@ impl WorkingCopy {
         Ok(paths.iter().any(|(_, row)| row.synced))
     }
 
-    /// The paths of which the index holds a state of the server's.
+    /// The paths of the index that the server speaks for: all but those that an entry without a final verdict writes.
     ///
     /// # Errors
     /// [`ClientError::Database`].
-    pub fn synced_paths(&self) -> Result<Vec<TreePath>, ClientError> {
-        let rows = index::all_below(&self.shared.db.read(), &TreePath::root())?;
-        Ok(rows.into_iter().filter(|(_, row)| row.synced).map(|(path, _)| path).collect())
+    pub fn settled_paths(&self) -> Result<Vec<TreePath>, ClientError> {
+        let db = self.shared.db.read();
+        let mut paths = Vec::new();
+        for (path, row) in index::all_below(&db, &TreePath::root())? {
+            if row.synced || !waits::is_written(&db, &path)? {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
     }
 
     /// The paths directly in a folder of the index, in byte order.

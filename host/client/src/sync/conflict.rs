@@ -5,6 +5,7 @@ use super::{PullReport, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::db::conflicts::Undecided;
 use crate::log::LogEntry;
+use opship_engine::failpoint;
 use opship_record::TreePath;
 use opship_record::answer::Verdict;
 use opship_record::effect::{After, Before, Change};
@@ -92,18 +93,21 @@ impl Sync<'_> {
             match (fate, own.get(&path)) {
                 (Fate::Ours, _) => assume.push((path, theirs)),
                 (Fate::Both, Some(own)) => {
-                    if let Some(copy) = self.copy_beside(&path, &own.after)? {
-                        report.conflict_copies.push(copy.to_string());
-                        let undecided = Undecided { entry: own.entry, path: path.clone(), copy: Some(copy) };
-                        self.copy.add_undecided(&undecided)?;
+                    let copy = self.copy_beside(&path, &own.after)?;
+                    report.conflict_copies.extend(copy.as_ref().map(TreePath::to_string));
+                    // Without a copy it is the server that keeps the bytes, pinned by an entry that has ended.
+                    if copy.is_some() || entries.iter().any(|e| e.number == own.entry && e.verdict().is_some()) {
+                        self.copy.add_undecided(&Undecided { entry: own.entry, path: path.clone(), copy })?;
                     }
                     apply.push((path, theirs));
                 }
                 _ => apply.push((path, theirs)),
             }
         }
+        failpoint::hit("settle-copied");
         self.copy.set_setting(UNSETTLED, "1")?;
         self.copy.assume_remote(&assume)?;
+        failpoint::hit("settle-assumed");
         for entry in &entries {
             match entry.verdict() {
                 Some(_) => {
@@ -113,6 +117,7 @@ impl Sync<'_> {
                 None => self.copy.empty_entry(entry.number)?,
             }
         }
+        failpoint::hit("settle-noted");
         self.apply(apply, report).await?;
         for entry in entries.iter().filter(|entry| entry.verdict().is_some()) {
             let displaced = self.copy.release(entry.number)?;
@@ -136,7 +141,7 @@ impl Sync<'_> {
         match after {
             After::File { hash, mode, mtime, .. } => {
                 let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
-                self.copy.conflict_copy_of(path, hash, mode, *mtime).map(Some)
+                self.copy.conflict_copy_of(path, hash, mode, *mtime)
             }
             After::Symlink { target, mtime } => self.copy.conflict_link(path, target, *mtime).map(Some),
             _ => Ok(None),

@@ -90,7 +90,7 @@ impl Sync<'_> {
             self.copy.adopt(&here, &states)?;
         }
         if whole {
-            for path in self.copy.synced_paths()? {
+            for path in self.copy.settled_paths()? {
                 states.entry(path).or_insert(None);
             }
         } else {
