@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::{guests, languages, process, pymodules, reference, setup};
+use crate::{guests, languages, process, pymodules, reference, setup, soak};
 
 /// The folder of the public modules' packages; unset where they could not be installed.
 const PYMODULES: &str = "OPSHIP_PYMODULES";
@@ -63,6 +63,9 @@ fn run_steps(context: &Context, args: &[String], modules: Option<&Path>) {
         command.args(["--features", FAIL_POINTS]).args(args);
         run(command)
     });
+    if args.is_empty() {
+        context.attempt("soak", || soak::with_tests(context));
+    }
     if context.ci && args.is_empty() {
         let Counts { passed, failed, skipped } = counts.get();
         println!("\n{passed} passed, {failed} failed, {skipped} skipped");
