@@ -87,6 +87,8 @@ impl Place {
                 command.env_remove(variable);
             }
         }
+        // What came of a choice would depend on how fast the machine is just now; tests of the choice say so.
+        command.env("OPSHIP_SHIP", "operation");
         command.env("HOME", self.folder("home"));
         command.env("XDG_STATE_HOME", self.folder("home/state"));
         command.env("XDG_CACHE_HOME", self.folder("home/cache"));

@@ -33,8 +33,7 @@ pub(crate) struct Limits {
 impl Limits {
     /// The limits on the link that was measured last.
     pub(crate) fn of(db: &Connection) -> rusqlite::Result<Limits> {
-        let rate: Option<i64> = crate::db::meta(db, RATE)?;
-        let bytes = rate.map_or(MAX_BYTES, |rate| crate::db::uint(rate).saturating_mul(LINK_SECONDS));
+        let bytes = rate(db)?.map_or(MAX_BYTES, |rate| rate.saturating_mul(LINK_SECONDS));
         Ok(Limits { paths: max_paths(), bytes: bytes.clamp(LEAST_BYTES, MAX_BYTES) })
     }
 
@@ -53,6 +52,12 @@ fn max_paths() -> usize {
 #[cfg(not(feature = "failpoints"))]
 fn max_paths() -> usize {
     MAX_PATHS
+}
+
+/// The last rate at which entries were sent, in bytes a second.
+pub(crate) fn rate(db: &Connection) -> rusqlite::Result<Option<u64>> {
+    let rate: Option<i64> = crate::db::meta(db, RATE)?;
+    Ok(rate.map(crate::db::uint))
 }
 
 /// Remembers how fast `bytes` were sent. Too few of them say nothing.

@@ -1,6 +1,7 @@
 //! Where opship's own files are, in a working copy and for a user.
 
 use crate::ClientError;
+use crate::choice::Ship;
 use crate::fs::OPSHIP;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -19,10 +20,13 @@ pub struct Config {
     /// Which operations of others a pull may replay here instead of downloading what they made.
     #[serde(default, skip_serializing_if = "is_default")]
     pub replay_on_pull: ReplayOnPull,
+    /// How operations are shipped.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ship: Ship,
 }
 
-fn is_default(policy: &ReplayOnPull) -> bool {
-    *policy == ReplayOnPull::default()
+fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
+    *setting == T::default()
 }
 
 /// Which operations of others a pull may replay.

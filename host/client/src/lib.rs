@@ -11,6 +11,7 @@ mod adopt;
 pub mod budget;
 mod capture;
 mod check;
+mod choice;
 mod conflict;
 mod cut;
 mod db;
@@ -52,6 +53,7 @@ pub mod watch;
 mod working_copy;
 
 pub use adopt::Unindexed;
+pub use choice::{Cost, Prediction, Ship};
 pub use conflict::date;
 pub use error::ClientError;
 pub use folder::FolderTree;

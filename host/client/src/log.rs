@@ -1,7 +1,9 @@
 //! Entries of the log as others see them: the network half, the command line.
 
-use opship_record::answer::{Answer, Status, Verdict};
-use opship_record::entry::{BodyKind, ClientId};
+use crate::ClientError;
+use crate::choice::Prediction;
+use opship_record::answer::{Answer, Reason, Status, Verdict};
+use opship_record::entry::{Body, BodyKind, ClientId};
 use opship_record::{Hash, TreePath};
 
 /// Where an entry of the log stands.
@@ -62,12 +64,26 @@ pub struct LogEntry {
     pub ended: Option<u64>,
     /// Was what is kept for it dropped? [`crate::WorkingCopy::release`].
     pub released: bool,
+    /// How long an operation's run took here, in microseconds.
+    pub run_micros: Option<u64>,
+    /// What was predicted for shipping it.
+    pub prediction: Option<Prediction>,
+    /// What it took from its first request to its verdict, in microseconds.
+    pub shipped_micros: Option<u64>,
 }
 
 impl LogEntry {
     /// The verdict, if it ended.
     pub fn verdict(&self) -> Option<Verdict> {
         self.answer.as_ref().and_then(|answer| answer.verdict)
+    }
+
+    /// Why the results of an operation travel under this entry; `None` for an operation, and where there was none.
+    pub(crate) fn reason_of_value(&self) -> Result<Option<Reason>, ClientError> {
+        Ok(match Body::decode(self.kind, &self.body)? {
+            Body::Value(value) => value.reason,
+            Body::Operation(_) => None,
+        })
     }
 
     /// Does it wait for entries that ended `rejected` or `conflicted`?

@@ -14,6 +14,7 @@ use crate::source::content_of;
 use crate::values::{self, one_after_other};
 use crate::working_copy::Shared;
 use crate::{ClientError, WorkingCopy};
+use opship_record::answer::Reason;
 use opship_record::effect::{After, Before, Change};
 use opship_record::entry::BodyKind;
 use opship_record::node::Kind;
@@ -38,7 +39,7 @@ impl WorkingCopy {
         for entry in pending {
             let mended = match entry.kind {
                 BodyKind::Value => mend(&self.shared, entry.number, &mut at_hand)?,
-                BodyKind::Operation if asked.contains(&entry.number) => become_value(&self.shared, &entry)?,
+                BodyKind::Operation if asked.contains(&entry.number) => become_value(&self.shared, &entry, None)?,
                 BodyKind::Operation => true,
             };
             if !mended {
@@ -46,6 +47,14 @@ impl WorkingCopy {
             }
         }
         Ok(lacking)
+    }
+
+    /// Makes a value entry of an operation that was never sent and whose results are all here. `false`: it stays as it was.
+    pub(crate) fn ship_results(&self, entry: &LogEntry, reason: Reason) -> Result<bool, ClientError> {
+        let _lock = self.lock()?;
+        let entry = log::get(&self.shared.db.read(), entry.number)?;
+        let is_open = entry.kind == BodyKind::Operation && entry.state == EntryState::Pending && !entry.is_parked();
+        Ok(is_open && become_value(&self.shared, &entry, Some(reason))?)
     }
 }
 
@@ -71,7 +80,7 @@ fn mend(shared: &Shared, number: u64, at_hand: &mut BTreeSet<Hash>) -> Result<bo
 
 /// Makes a value entry of an operation that the server wants by value and whose outputs were written over, if each of
 /// them may take its next state. `false`: all stays as it was.
-fn become_value(shared: &Shared, entry: &LogEntry) -> Result<bool, ClientError> {
+fn become_value(shared: &Shared, entry: &LogEntry, reason: Option<Reason>) -> Result<bool, ClientError> {
     if entry.sent {
         return Ok(false);
     }
@@ -87,7 +96,7 @@ fn become_value(shared: &Shared, entry: &LogEntry) -> Result<bool, ClientError> 
         }
     }
     let result = shared.db.write(|db| {
-        rewrite_value(db, entry.number, &changes, &entry.command, values::value_bytes(&changes))?;
+        rewrite_value(db, entry.number, &changes, &entry.command, values::value_bytes(&changes), reason)?;
         for path in lost {
             if !take_next_state(db, entry.number, path)? {
                 return Err(ClientError::Changed { path: path.to_string() });
@@ -177,5 +186,6 @@ fn stand_below(changes: &mut [Change], directory: &TreePath) {
 
 /// An entry that is left empty stays, since numbers have no gaps: the server takes it and makes no version.
 fn rewrite(db: &Connection, number: u64, changes: &[Change]) -> Result<(), ClientError> {
-    rewrite_value(db, number, changes, &values::summary(changes), values::value_bytes(changes))
+    let reason = log::get(db, number)?.reason_of_value()?;
+    rewrite_value(db, number, changes, &values::summary(changes), values::value_bytes(changes), reason)
 }

@@ -5,7 +5,7 @@ use crate::mounts::{Closure, MountStore};
 use crate::net::{Api, ModuleDescription, MountDescription};
 use opship_engine::ModuleLimits;
 use opship_record::{Hash, TreePath};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,21 @@ impl ModuleBook {
     pub fn is_trusted(&self, hash: &Hash) -> bool {
         let pinned = || self.pins.values().any(|pin| pin.hash == hash.to_string());
         self.standard.iter().any(|(_, bytes)| Hash::of(bytes) == *hash) || pinned()
+    }
+
+    /// The hashes of the modules that this build carries.
+    pub(crate) fn standard_hashes(&self) -> BTreeSet<Hash> {
+        self.standard.iter().map(|(_, bytes)| Hash::of(bytes)).collect()
+    }
+
+    /// The length of a module that is kept here; 0 if it is not.
+    pub(crate) fn length(&self, hash: &Hash) -> Result<u64, ClientError> {
+        let path = self.module_path(hash);
+        match std::fs::metadata(&path) {
+            Ok(metadata) => Ok(metadata.len()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+            Err(error) => Err(read_failed(&path, &error)),
+        }
     }
 
     /// What a name means without asking the server. `std/NAME` always means the standard operation.

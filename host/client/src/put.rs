@@ -50,7 +50,14 @@ impl WorkingCopy {
         let lists = Lists { changes: list.clone(), ..Lists::default() };
         let (body, value_bytes) = (Body::Value(Value::new(&list)), values::value_bytes(&list));
         let (id, intent) = self.shared.db.write(|db| {
-            let new = NewEntry { body: &body, lists: &lists, command, value_bytes, state: EntryState::Applying };
+            let new = NewEntry {
+                body: &body,
+                lists: &lists,
+                command,
+                value_bytes,
+                state: EntryState::Applying,
+                run_micros: None,
+            };
             let entry = log::append(db, &Identity::client(db)?, &new)?;
             let intent = Intent { entry, folder: staging.folder().to_owned(), steps, changes: list };
             Ok::<_, ClientError>((intent::insert(db, &intent)?, intent))

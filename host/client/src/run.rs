@@ -170,7 +170,8 @@ impl WorkingCopy {
         let steps = self.stage_and_plan(parts, &lists.changes, &resolved, files)?;
         failpoint::hit("staged");
         let command = request.command_line();
-        let entry = self.append(&record, &lists, &command, &captured, steps, resolved, parts.staging.folder())?;
+        let entry =
+            self.append(&record, &lists, (&command, micros), &captured, steps, resolved, parts.staging.folder())?;
         report.entry = Some(entry);
         Ok(report)
     }
@@ -204,7 +205,7 @@ impl WorkingCopy {
         &self,
         record: &Record,
         lists: &Lists,
-        command: &str,
+        (command, micros): (&str, u64),
         captured: &Captured,
         steps: Vec<Step>,
         resolved: Vec<Change>,
@@ -215,7 +216,7 @@ impl WorkingCopy {
         let (id, intent) = self.shared.db.write(|db| {
             let value = values::append(db, &captured.states)?;
             let value_bytes = values::value_bytes(&lists.changes);
-            let new = NewEntry { body: &body, lists, command, value_bytes, state };
+            let new = NewEntry { body: &body, lists, command, value_bytes, state, run_micros: Some(micros) };
             let entry = log::append(db, &Identity::client(db)?, &new)?;
             note_kept(db, captured, value, entry)?;
             let intent = Intent { entry, folder: folder.to_owned(), steps, changes: resolved };

@@ -1,5 +1,6 @@
 //! What shipping asks of the log and the index.
 
+use crate::choice::Prediction;
 use crate::db::index::Row;
 use crate::db::{self, index, log, meta, remote, set_meta, unset_meta, waits};
 use crate::fs::OPSHIP;
@@ -75,6 +76,21 @@ impl WorkingCopy {
     /// [`ClientError::Database`].
     pub fn note_rate(&self, bytes: u64, seconds: f64) -> Result<(), ClientError> {
         Ok(crate::cut::note_rate(&self.shared.db.read(), bytes, seconds)?)
+    }
+
+    /// The rate that was remembered last, in bytes a second.
+    pub(crate) fn rate(&self) -> Result<Option<u64>, ClientError> {
+        Ok(crate::cut::rate(&self.shared.db.read())?)
+    }
+
+    /// Remembers what was predicted for an entry.
+    pub(crate) fn set_prediction(&self, number: u64, prediction: &Prediction) -> Result<(), ClientError> {
+        Ok(log::set_prediction(&self.shared.db.read(), number, prediction)?)
+    }
+
+    /// Remembers how long it took from an entry's first request to its verdict.
+    pub(crate) fn set_shipped_micros(&self, number: u64, micros: u64) -> Result<(), ClientError> {
+        Ok(log::set_shipped_micros(&self.shared.db.read(), number, micros)?)
     }
 
     /// The paths that entries changed which ended since the last pull that was complete.

@@ -142,7 +142,7 @@ pub(crate) fn append(db: &Connection, states: &States) -> Result<Option<u64>, Cl
         true => None,
         false => Some(match mergeable(db, &new)? {
             Some((number, merged)) => {
-                log::rewrite_value(db, number, &merged, &summary(&merged), value_bytes(&merged))?;
+                log::rewrite_value(db, number, &merged, &summary(&merged), value_bytes(&merged), None)?;
                 number
             }
             None => insert(db, &new)?,
@@ -162,6 +162,7 @@ fn insert(db: &Connection, changes: &[Change]) -> Result<u64, ClientError> {
         command: &summary(changes),
         value_bytes: value_bytes(changes),
         state: EntryState::Pending,
+        run_micros: None,
     };
     log::append(db, &Identity::client(db)?, &entry)
 }
@@ -182,6 +183,7 @@ fn mergeable(db: &Connection, new: &[Change]) -> Result<Option<(u64, Vec<Change>
     let Some(candidate) = log::newest_pending(db, BodyKind::Value)? else { return Ok(None) };
     if candidate.sent
         || candidate.is_parked()
+        || candidate.reason_of_value()?.is_some()
         || candidate.client != Identity::client(db)?
         || waits::is_waited_for(db, candidate.number)?
     {

@@ -1,5 +1,6 @@
 //! A working copy: a folder, its index and its log.
 
+use crate::choice::Ship;
 use crate::db::{self, Db, intent};
 use crate::fs::{OPSHIP, Root};
 use crate::identity::Identity;
@@ -62,7 +63,8 @@ impl WorkingCopy {
         }
         layout::make_folders(&path)?;
         let (server, workspace) = (server.to_owned(), workspace.to_owned());
-        let config = Config { server, workspace, replay_on_pull: ReplayOnPull::default() };
+        let (replay_on_pull, ship) = (ReplayOnPull::default(), Ship::default());
+        let config = Config { server, workspace, replay_on_pull, ship };
         config.write(&path)?;
         WorkingCopy::at(path, config)
     }

@@ -1,5 +1,6 @@
 //! Entries as they travel: envelope, body, parts.
 
+use crate::answer::Reason;
 use crate::effect::Change;
 use crate::limits::{self, MAX_ENVELOPE, MAX_INLINE_PART, MAX_PARTS, MAX_RECORD, MAX_WAITS};
 use crate::record::{Record, id_of};
@@ -95,20 +96,23 @@ pub struct Value {
     /// Sum of the lengths of the files written, in bytes (2^64 - 1 where it would be more).
     #[n(3)]
     pub bytes: u64,
+    /// Why the results of an operation travel and not the operation; absent: there was none.
+    #[n(4)]
+    pub reason: Option<Reason>,
 }
 
 impl Value {
-    /// The value entry of a sorted list of changes.
+    /// The value entry of a sorted list of changes that no operation made.
     pub fn new(changes: &[Change]) -> Value {
         let lengths = changes.iter().filter_map(|c| c.after.blob()).map(|(length, _)| length);
         let bytes = lengths.fold(0, u64::saturating_add);
         let count = u32::try_from(changes.len()).unwrap_or(u32::MAX);
-        Value { format: FORMAT_VERSION, changes: effect::list_digest(changes), count, bytes }
+        Value { format: FORMAT_VERSION, changes: effect::list_digest(changes), count, bytes, reason: None }
     }
 
     /// Is this the list that the value was made of?
     pub fn is_of(&self, changes: &[Change]) -> bool {
-        *self == Value::new(changes)
+        *self == Value { reason: self.reason, ..Value::new(changes) }
     }
 }
 
@@ -156,6 +160,10 @@ impl Body {
                 let value: Value = codec::decode(bytes, "value")?;
                 if value.format != FORMAT_VERSION {
                     return Err(Error::FormatVersion { found: value.format });
+                }
+                if value.reason == Some(Reason::NoOperation) {
+                    let detail = "a field with its default value must be left out";
+                    return Err(Error::Inconsistent { what: "value", detail });
                 }
                 Ok(Body::Value(value))
             }

@@ -30,6 +30,7 @@ fn weigh(context: &Context, value: &Value, parts: &Parts) -> Result<Closing, Hal
         parts.keep(&context.state, &context.scope)?;
     }
     let sent = weighed?;
-    let ending = Ending { reason: Some(Reason::NoOperation), ..context.ending(Verdict::Shipped) };
+    let ending =
+        Ending { reason: Some(value.reason.unwrap_or(Reason::NoOperation)), ..context.ending(Verdict::Shipped) };
     Ok(Closing { pinned: sent.pinned.clone(), origin: Origin::Sent(Arc::new(sent)), ending, based_on: None })
 }

@@ -81,6 +81,8 @@ impl Place {
             command.env_remove(variable);
         }
         let home = self.path("home");
+        // What is measured is the operation, also where its results would be sooner here.
+        command.env("OPSHIP_SHIP", "operation");
         command.env("HOME", &home).env("XDG_STATE_HOME", home.join("state")).env("XDG_CACHE_HOME", home.join("cache"));
         command.env("XDG_DATA_HOME", home.join("data")).env("XDG_CONFIG_HOME", home.join("config"));
         command.current_dir(directory).stdin(Stdio::null());

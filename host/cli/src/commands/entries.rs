@@ -1,7 +1,7 @@
 //! Entries of the log for people and as JSON.
 
 use crate::output::{bytes, name, printable};
-use opship_client::{ClientError, LogEntry, WorkingCopy};
+use opship_client::{ClientError, Cost, LogEntry, Prediction, WorkingCopy};
 use opship_record::answer::{Answer, Difference, Reason, Verdict};
 use opship_record::entry::BodyKind;
 use serde_json::{Value, json};
@@ -96,7 +96,33 @@ pub(super) fn as_json(entry: &LogEntry) -> Value {
         "report": answer.and_then(report).unwrap_or_default(),
         "created": entry.created,
         "ended": entry.ended,
+        "run_micros": entry.run_micros,
+        "prediction": entry.prediction.as_ref().map(prediction),
+        "shipped_micros": entry.shipped_micros,
     })
+}
+
+fn prediction(prediction: &Prediction) -> Value {
+    let cost = |cost: &Cost| json!({ "bytes": cost.bytes, "micros": cost.micros });
+    json!({
+        "way": if prediction.by_value { "value" } else { "operation" },
+        "operation": cost(&prediction.operation),
+        "value": cost(&prediction.value),
+    })
+}
+
+/// What was predicted for an entry, and what came of it, in words.
+pub(super) fn outcome(entry: &LogEntry) -> Option<String> {
+    let prediction = entry.prediction.as_ref()?;
+    let seconds = |micros: u64| format!("{:.2} s", micros as f64 / 1e6);
+    let cost = |cost: &Cost| format!("{} in {}", bytes(cost.bytes), seconds(cost.micros));
+    let chosen = if prediction.by_value { "its results" } else { "the operation" };
+    let took = entry
+        .shipped_micros
+        .map(|micros| format!("; it took {} in {}", bytes(entry.sent_bytes + entry.received_bytes), seconds(micros)));
+    let (operation, value) = (cost(&prediction.operation), cost(&prediction.value));
+    let took = took.unwrap_or_default();
+    Some(format!("predicted: {operation} by the operation, {value} by its results; {chosen} travelled{took}"))
 }
 
 fn report(answer: &Answer) -> Option<Vec<Value>> {

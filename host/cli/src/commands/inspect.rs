@@ -70,6 +70,9 @@ fn print_entry(entry: &LogEntry, lists: &Lists, maker: &entries::Maker) -> Resul
     if let Some(reason) = entries::reason(entry) {
         output::line(&format!("  reason: {reason}; next: {}", reason.next_step()));
     }
+    if let Some(outcome) = entries::outcome(entry) {
+        output::line(&format!("  {outcome}"));
+    }
     if let Body::Operation(record) = Body::decode(entry.kind, &entry.body)? {
         for (step, exit) in record.plan.steps.iter().zip(&lists.exits) {
             output::line(&format!("  module {}, exit code {exit}", step.module.short()));

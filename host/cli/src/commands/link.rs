@@ -4,7 +4,7 @@ use crate::output;
 use clap::Args;
 use opship_client::budget::{Link, LinkChoice, Size, link_to};
 use opship_client::sync::waiting;
-use opship_client::{ClientError, Scan, WorkingCopy};
+use opship_client::{ClientError, Scan, Ship, WorkingCopy};
 use serde_json::{Value, json};
 
 /// Options that choose a link.
@@ -16,11 +16,24 @@ pub(crate) struct LinkArguments {
     /// Ship everything, whatever the link's profile says; it is counted all the same
     #[arg(long)]
     anyway: bool,
+    /// How operations travel: 'auto' takes their results where those are predicted to arrive sooner
+    /// [default: as .opship/config.toml says, else auto]
+    #[arg(long, value_name = "HOW", env = "OPSHIP_SHIP", value_parser = ship)]
+    ship: Option<Ship>,
+}
+
+fn ship(text: &str) -> Result<Ship, String> {
+    match text {
+        "auto" => Ok(Ship::Auto),
+        "operation" => Ok(Ship::Operation),
+        "value" => Ok(Ship::Value),
+        _ => Err("use auto, operation or value".to_owned()),
+    }
 }
 
 impl LinkArguments {
     pub(super) fn choice(&self) -> LinkChoice {
-        LinkChoice { name: self.link.clone(), anyway: self.anyway }
+        LinkChoice { name: self.link.clone(), anyway: self.anyway, ship: self.ship }
     }
 }
 

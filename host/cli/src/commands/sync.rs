@@ -4,7 +4,7 @@ use super::{book, entries, here, link, wait};
 use crate::args::{Drop as DropArguments, Sync as Arguments};
 use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use opship_client::sync::{EntryReport, Progress, Replayed, Sync, SyncReport};
+use opship_client::sync::{EntryReport, Planned, Progress, Replayed, Sync, SyncReport, plan};
 use opship_client::watch::{Asked, ask_sync, nudge};
 use opship_client::{ClientError, WorkingCopy};
 use opship_record::answer::{Reason, Verdict};
@@ -69,7 +69,7 @@ impl Drop for Bars {
 pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError> {
     let copy = here()?;
     if arguments.dry_run {
-        return dry_run(&copy, json);
+        return dry_run(&copy, arguments, json);
     }
     let bars = Bars::new(json);
     // Where a watch runs, it does the work; if it ends before it is done, this process does it.
@@ -123,37 +123,52 @@ pub(super) fn drop_entry(arguments: &DropArguments, json: bool) -> Result<(), Cl
     Ok(())
 }
 
-fn dry_run(copy: &WorkingCopy, json: bool) -> Result<(), ClientError> {
+fn dry_run(copy: &WorkingCopy, arguments: &Arguments, json: bool) -> Result<(), ClientError> {
     let scan = copy.scan()?;
-    let pending = copy.pending()?;
+    let planned = plan(copy, &book(copy)?, arguments.link.choice().ship)?;
     if json {
         let paths: Vec<&str> = scan.changes.iter().map(|change| change.path.as_str()).collect();
-        output::json(&json!({ "entries": pending.iter().map(entries::as_json).collect::<Vec<_>>(), "changed": paths }));
+        output::json(&json!({ "entries": planned.iter().map(planned_json).collect::<Vec<_>>(), "changed": paths }));
         return Ok(());
     }
-    if pending.is_empty() && scan.changes.is_empty() {
+    if planned.is_empty() && scan.changes.is_empty() {
         output::line("nothing to ship");
         return Ok(());
     }
-    let mut rows = vec![["#", "entry", "travels as", "bytes"].map(str::to_owned).to_vec()];
-    for entry in &pending {
-        let bytes = match entry.kind {
-            opship_record::entry::BodyKind::Operation => entry.body.len() as u64,
-            opship_record::entry::BodyKind::Value => entry.value_bytes,
-        };
+    let mut rows = vec![["#", "entry", "travels as", "bytes", "seconds", "because"].map(str::to_owned).to_vec()];
+    for planned in &planned {
         rows.push(vec![
-            entry.number.to_string(),
-            entry.command.clone(),
-            entries::kind(entry.kind).to_owned(),
-            output::bytes(bytes),
+            planned.entry.number.to_string(),
+            planned.entry.command.clone(),
+            planned.way.name().to_owned(),
+            output::bytes(planned.cost.bytes),
+            format!("{:.2}", planned.cost.micros as f64 / 1e6),
+            planned.why.clone(),
         ]);
     }
     for change in &scan.changes {
         let bytes = change.after.blob().map_or(0, |(length, _)| length);
-        rows.push(vec!["-".to_owned(), change.path.to_string(), "value".to_owned(), output::bytes(bytes)]);
+        let (path, bytes) = (change.path.to_string(), output::bytes(bytes));
+        rows.push(vec![
+            "-".to_owned(),
+            path,
+            "value".to_owned(),
+            bytes,
+            String::new(),
+            "it is no entry yet".to_owned(),
+        ]);
     }
-    output::table(&rows, &[0, 3]);
+    output::table(&rows, &[0, 3, 4]);
     Ok(())
+}
+
+fn planned_json(planned: &Planned) -> serde_json::Value {
+    let mut entry = entries::as_json(&planned.entry);
+    entry["way"] = json!(planned.way.name());
+    entry["predicted_bytes"] = json!(planned.cost.bytes);
+    entry["predicted_micros"] = json!(planned.cost.micros);
+    entry["because"] = json!(planned.why);
+    entry
 }
 
 pub(super) fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value {

@@ -15,6 +15,7 @@ pub use guard::Guard;
 pub use ledger::Spent;
 
 use crate::ClientError;
+use crate::choice::Ship;
 use crate::net::ServerUrl;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use ledger::Ledger;
@@ -36,6 +37,9 @@ pub struct LinkChoice {
     pub name: Option<String>,
     /// Ship everything, also beyond the budget. It is counted all the same.
     pub anyway: bool,
+    /// How operations are shipped; `None`: as the working copy's configuration says.
+    #[serde(default)]
+    pub ship: Option<Ship>,
 }
 
 /// A link in use whose profile says something about it.

@@ -2,8 +2,9 @@
 
 use super::{damaged, int, uint, waits};
 use crate::ClientError;
+use crate::choice::Prediction;
 use crate::log::{EntryState, LogEntry, Traffic};
-use opship_record::answer::{Answer, Status};
+use opship_record::answer::{Answer, Reason, Status};
 use opship_record::codec;
 use opship_record::effect::{self, Change};
 use opship_record::entry::{Body, BodyKind, ClientId};
@@ -18,10 +19,12 @@ pub(crate) struct NewEntry<'a> {
     pub command: &'a str,
     pub value_bytes: u64,
     pub state: EntryState,
+    /// How long an operation's run took, in microseconds.
+    pub run_micros: Option<u64>,
 }
 
 const COLUMNS: &str = "number, client, sequence, kind, state, sent, command, body, value_bytes, answer, sent_bytes, \
-                       received_bytes, created, ended, released";
+                       received_bytes, created, ended, released, run_micros, prediction, shipped_micros";
 
 /// Appends an entry with the next sequence number, its waits and the paths that it uses; gives its number.
 pub(crate) fn append(db: &Connection, client: &ClientId, new: &NewEntry<'_>) -> Result<u64, ClientError> {
@@ -30,7 +33,7 @@ pub(crate) fn append(db: &Connection, client: &ClientId, new: &NewEntry<'_>) -> 
         .query_row([client.as_bytes()], |row| row.get(0))?;
     db.prepare_cached(
         "INSERT INTO entry (client, sequence, kind, state, command, body, observations, changes, streams, value_bytes, \
-         created) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+         created, run_micros) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     )?
     .execute(params![
         client.as_bytes(),
@@ -44,21 +47,24 @@ pub(crate) fn append(db: &Connection, client: &ClientId, new: &NewEntry<'_>) -> 
         pack(&codec::encode(&new.lists.streams))?,
         int(new.value_bytes),
         int(now_millis()),
+        new.run_micros.map(int),
     ])?;
     let number = uint(db.last_insert_rowid());
     waits::insert(db, number, new.body, new.lists)?;
     Ok(number)
 }
 
-/// Gives an unended entry a list of changes under the same number; an operation becomes a value entry by that.
+/// Gives an unended entry a list of changes under the same number; an operation becomes a value entry by that. `reason`:
+/// why the results of an operation travel.
 pub(crate) fn rewrite_value(
     db: &Connection,
     number: u64,
     changes: &[Change],
     command: &str,
     value_bytes: u64,
+    reason: Option<Reason>,
 ) -> Result<(), ClientError> {
-    let body = Body::Value(opship_record::entry::Value::new(changes));
+    let body = Body::Value(opship_record::entry::Value { reason, ..opship_record::entry::Value::new(changes) });
     let lists = Lists { changes: changes.to_vec(), ..Lists::default() };
     db.prepare_cached(
         "UPDATE entry SET kind = ?6, body = ?2, changes = ?3, command = ?4, value_bytes = ?5, observations = ?7, \
@@ -210,6 +216,20 @@ pub(crate) fn answer(db: &Connection, number: u64, answer: &Answer, traffic: Tra
     Ok(())
 }
 
+/// Notes what was predicted for an entry.
+pub(crate) fn set_prediction(db: &Connection, number: u64, prediction: &Prediction) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE entry SET prediction = ?2 WHERE number = ?1")?
+        .execute(params![int(number), codec::encode(prediction)])?;
+    Ok(())
+}
+
+/// Notes how long it took from an entry's first request to its verdict.
+pub(crate) fn set_shipped_micros(db: &Connection, number: u64, micros: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE entry SET shipped_micros = ?2 WHERE number = ?1")?
+        .execute(params![int(number), int(micros)])?;
+    Ok(())
+}
+
 /// Notes that what was kept for an entry was dropped.
 pub(crate) fn mark_released(db: &Connection, number: u64) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE entry SET released = 1 WHERE number = ?1")?.execute([int(number)])?;
@@ -235,6 +255,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<LogEntry> {
         .map(|bytes| Answer::decode_next(&mut bytes.as_slice()))
         .transpose()
         .map_err(|error| damaged(9, error))?;
+    let prediction: Option<Vec<u8>> = row.get(16)?;
+    let prediction = prediction.map(|bytes| minicbor::decode(&bytes).map_err(|error| damaged(16, error)));
     Ok(LogEntry {
         number: uint(row.get(0)?),
         client: ClientId::from_bytes(row.get(1)?),
@@ -256,6 +278,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<LogEntry> {
         created: uint(row.get(12)?),
         ended: row.get::<_, Option<i64>>(13)?.map(uint),
         released: row.get(14)?,
+        run_micros: row.get::<_, Option<i64>>(15)?.map(uint),
+        prediction: prediction.transpose()?,
+        shipped_micros: row.get::<_, Option<i64>>(17)?.map(uint),
     })
 }
 

@@ -74,9 +74,17 @@ CREATE TABLE undecided (entry INTEGER NOT NULL, path TEXT NOT NULL, copy TEXT, P
 CREATE TABLE pinned (entry INTEGER PRIMARY KEY);
 ";
 
+/// What an operation's run took here, in microseconds, and what was predicted for shipping it and came of it.
+/// prediction: see [`crate::choice::Prediction`]; shipped_micros: from its first request to its verdict.
+const CHOICE: &str = "
+ALTER TABLE entry ADD COLUMN run_micros INTEGER;
+ALTER TABLE entry ADD COLUMN prediction BLOB;
+ALTER TABLE entry ADD COLUMN shipped_micros INTEGER;
+";
+
 /// Brings the schema up to date.
 pub(super) fn migrate(db: &Connection) -> Result<(), ClientError> {
-    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED];
+    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED, CHOICE];
     let newest = steps.len() as u32;
     // Immediate: of two processes that open a new working copy, one migrates and the other finds it done.
     db.execute_batch("BEGIN IMMEDIATE")?;

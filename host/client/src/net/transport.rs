@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpSocket, TcpStream};
 
@@ -31,9 +31,23 @@ const RECEIVE_BUFFER: u32 = 64 << 10;
 pub struct Counter {
     sent: AtomicU64,
     received: AtomicU64,
+    /// The shortest time that a connection took, in microseconds; 0: none was made.
+    connecting: AtomicU64,
 }
 
 impl Counter {
+    /// The shortest time that a connection took, which is a round trip; `None` before the first.
+    pub fn round_trip(&self) -> Option<Duration> {
+        Some(self.connecting.load(Ordering::Relaxed)).filter(|micros| *micros > 0).map(Duration::from_micros)
+    }
+
+    fn connected_after(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        let shorter = |known: u64| (known == 0 || micros < known).then_some(micros);
+        // It stays as it is where what is known is shorter.
+        let _ = self.connecting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
+    }
+
     /// The counts now.
     pub fn count(&self) -> Traffic {
         Traffic { sent: self.sent.load(Ordering::Relaxed), received: self.received.load(Ordering::Relaxed) }
@@ -214,10 +228,12 @@ impl Transport {
         if let Some(guard) = &guard {
             guard.allow(1).map_err(|error| unreachable(error.to_string()))?;
         }
+        let begun = Instant::now();
         let stream = tokio::time::timeout(CONNECT_TIMEOUT, open(&self.server, guard.is_some()))
             .await
             .map_err(|_| unreachable(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())))?
             .map_err(|error| unreachable(error.to_string()))?;
+        self.traffic.connected_after(begun.elapsed());
         stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
         let mut builder = Builder::new();
         if self.bulk {

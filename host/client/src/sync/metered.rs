@@ -171,7 +171,7 @@ fn needed_by_operations(pending: &[LogEntry]) -> BTreeSet<u64> {
 }
 
 impl Sync<'_> {
-    fn limited_link(&self) -> Option<&Link> {
+    pub(super) fn limited_link(&self) -> Option<&Link> {
         self.link.as_ref().filter(|link| link.is_limited())
     }
 

@@ -1,6 +1,7 @@
 //! Sync: ship what waits, answer what the server needs, get what others did.
 
 mod announce;
+mod choose;
 mod conflict;
 mod diff;
 mod metered;
@@ -20,6 +21,7 @@ mod signatures;
 mod undo;
 mod value_cost;
 
+pub use choose::{Planned, Way, plan};
 pub use diff::{DiffOptions, TreeDifference};
 pub(crate) use metered::has_work;
 pub use metered::{Waiting, waiting};
@@ -32,6 +34,7 @@ pub use undo::UndoOptions;
 
 use crate::adopt::Unindexed;
 use crate::budget::{Link, LinkChoice, link_to};
+use crate::choice::Ship;
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
 use crate::staging::Staging;
@@ -64,6 +67,8 @@ pub struct Sync<'a> {
     progress: &'a dyn Progress,
     /// The link, if the user has said something about it.
     link: Option<Link>,
+    /// How operations are shipped.
+    ship: Ship,
     /// Versions that entries of this sync made.
     own_versions: Vec<u64>,
     /// Paths whose states in the index may be newer than the version that the working copy stands on.
@@ -130,6 +135,7 @@ impl<'a> Sync<'a> {
         let api = api_over(copy, link.clone())?;
         Ok(Sync {
             link,
+            ship: choice.ship.unwrap_or(copy.config().ship),
             copy,
             book,
             api,
@@ -191,6 +197,7 @@ impl<'a> Sync<'a> {
         for _ in 0..ROUNDS {
             self.append_changes()?;
             self.announce().await?;
+            self.choose()?;
             let (begun, before) = (Instant::now(), counter.count());
             self.ship(&mut report).await?;
             self.copy.note_rate(counter.count().since(before).sent, begun.elapsed().as_secs_f64())?;

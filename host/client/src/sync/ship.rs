@@ -371,6 +371,12 @@ impl Sync<'_> {
         let mut traffic = traffic;
         traffic += counter.count().since(before);
         self.copy.mark_answer(entry.number, &answer, traffic)?;
+        if answer.status == Status::Ended {
+            let started = shipping.progress.started.get(&entry.number);
+            let micros = started.map_or(0, |start| u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
+            self.copy.set_shipped_micros(entry.number, micros)?;
+            self.learn(entry, &answer)?;
+        }
         if answer.verdict.is_some_and(Verdict::is_final_for_client) && changes_something(entry)? {
             self.own_versions.extend(answer.version);
             let changes = self.copy.lists(entry.number)?.changes;

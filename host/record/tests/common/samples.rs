@@ -220,6 +220,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     let full = Record::new(full_plan(), &full_lists);
     let native = Record { native: Some(true), streams: None, ..operation() };
     let value = Body::Value(Value::new(&changes()));
+    let results = Body::Value(Value { reason: Some(Reason::CheaperByValue), ..Value::new(&changes()) });
     let digests = effect::digests(&changes());
     let mut request = Vec::new();
     entries().iter().for_each(|entry| entry.encode_into(&mut request));
@@ -254,6 +255,7 @@ pub(crate) fn samples() -> Vec<Sample> {
             &[("digest", record::streams_digest(&streams()).unwrap())],
         ),
         sample("value-of-those-changes", "value", value.encode(), &[("id", value.id())]),
+        sample("value-of-the-results-of-an-operation", "value", results.encode(), &[("id", results.id())]),
         sample("request-of-two-entries", "request", request, &[]),
         sample("response-of-a-rebased-answer", "response", rebased().encode(), &[]),
         sample("response-of-four-answers", "response", answers().iter().flat_map(Answer::encode).collect(), &[]),
