@@ -220,8 +220,10 @@ fn a_pause_holds_until_it_is_ended_or_over_also_without_a_watch() {
     assert!(!watch.events().iter().any(|event| event["event"] == "synced"), "{:?}", watch.events());
     two.place.ok(&two.here, ["resume"]);
     watch.until("resumed");
-    eventually(|| two.here.join("g").exists().then_some(()));
-    two.place.ok(&two.there, ["sync"]);
+    eventually(|| {
+        two.place.ok(&two.there, ["sync"]);
+        (two.here.join("g").exists() && two.there.join("f").exists()).then_some(())
+    });
     assert_same_tree(&two.here, &two.there);
     two.place.ok(&two.here, ["pause", "--for", "1s"]);
     fs::write(two.here.join("later"), "text").unwrap();
