@@ -11,4 +11,6 @@ mod targets;
 fn targets_hold_on_what_is_kept_and_near_it() {
     stable::replay("document", 3_000, targets::document);
     stable::replay("signature", 3_000, targets::signature);
+    stable::replay("residual", 3_000, targets::residual);
+    stable::replay("parity", 3_000, targets::parity);
 }

@@ -1,7 +1,8 @@
 //! Fuzz targets: functions of the bytes that fuzzing makes. What must hold is asserted; nothing else may stop them.
 
 use opship_record::Hash;
-use opship_residual::{Signature, apply, delta};
+use opship_residual::parity::{Code, Parity};
+use opship_residual::{Residual, ResidualError, Signature, apply, delta};
 use std::io;
 
 /// Whatever is asked for is here.
@@ -43,4 +44,37 @@ pub(crate) fn signature(data: &[u8]) {
     assert!(signature.encode() == data);
     let content: Vec<u8> = data.iter().cycle().take(data.len().min(1 << 12) * 3).copied().collect();
     delta::make(content.as_slice(), content.len() as u64, Some((&Hash::of_empty(), &signature)), Vec::new()).unwrap();
+}
+
+/// A residual from outside: read in one form only; each repair makes a content within its bounds, or is refused.
+pub(crate) fn residual(data: &[u8]) {
+    let Ok(residual) = Residual::decode(data) else { return };
+    assert!(residual.encode() == data);
+    for item in residual.items() {
+        let replayed = vec![7; 1 << 10];
+        let mut made = Vec::new();
+        if let Ok(length) = item.repair.apply((&Hash::of(&replayed), replayed.as_slice()), LIMIT, &mut made) {
+            assert!(length <= LIMIT && made.len() as u64 == length);
+        }
+    }
+}
+
+/// A parity from outside: what it makes has this parity, or it says that it cannot.
+pub(crate) fn parity(data: &[u8]) {
+    let Some(([symbols, length, high], bytes)) = data.split_first_chunk() else { return };
+    let length = u64::from(u16::from_le_bytes([*length, *high]));
+    let Ok(code) = Code::new(u16::from(*symbols), length) else { return };
+    let replayed: Vec<u8> = (0..length).map(|at| (at * at % 251) as u8).collect();
+    let own = Parity::of(replayed.as_slice(), code).unwrap();
+    // What is given is laid over the parity of the content itself, so that few bytes make few differences.
+    let sent = own.as_bytes().iter().enumerate().map(|(at, byte)| byte ^ bytes.get(at).unwrap_or(&0)).collect();
+    let sent = Parity::from_bytes(code, sent).unwrap();
+    match sent.difference(&own) {
+        Ok(difference) => {
+            let mut made = Vec::new();
+            assert!(difference.apply(replayed.as_slice(), &mut made).unwrap() == length);
+            assert!(Parity::of(made.as_slice(), code).unwrap() == sent);
+        }
+        Err(error) => assert!(matches!(error, ResidualError::Unrepairable)),
+    }
 }
