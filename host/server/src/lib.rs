@@ -25,6 +25,7 @@ mod problem;
 mod range;
 mod rebase;
 mod register;
+mod repair;
 mod replay;
 mod report;
 mod routes;

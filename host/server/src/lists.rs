@@ -78,7 +78,7 @@ impl Parts {
     }
 
     /// The bytes of a list, inline or uploaded before; `None` if none came.
-    fn list(&self, state: &State, scope: &Scope, kind: PartKind) -> Result<Option<Vec<u8>>, Halt> {
+    pub(crate) fn list(&self, state: &State, scope: &Scope, kind: PartKind) -> Result<Option<Vec<u8>>, Halt> {
         let Some(part) = self.lists.iter().find(|part| part.kind == kind) else { return Ok(None) };
         if let Some(bytes) = &part.bytes {
             return Ok(Some(bytes.to_vec()));

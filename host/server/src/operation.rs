@@ -4,6 +4,7 @@ use crate::lists::{Halt, Parts, Sent};
 use crate::modules;
 use crate::problem::Problem;
 use crate::rebase::{Hindrance, Rebase, hindrance};
+use crate::repair::repair;
 use crate::replay::{Attempt, NotMatched, Ran, attempt};
 use crate::report;
 use crate::ship::{Closing, Context, End, Origin, Standing};
@@ -178,8 +179,13 @@ async fn by_value(
 /// it may be decided again.
 fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched>, left: u32) -> Result<ByValue, Halt> {
     let lists = parts.lists(&context.state, &context.scope, record, not.ran.as_deref())?;
+    let standing = standing(context, &lists)?;
+    let repaired = match (&standing, &not.ran) {
+        (Standing::Holds, Some(ran)) if ran.agreement.exits => repair(context, parts, &lists, ran)?,
+        _ => 0,
+    };
     let sent = Sent::new(&context.state, &context.scope, parts, lists, not.ran.as_deref())?;
-    let (rebases, conflict) = match standing(context, &sent.lists)? {
+    let (rebases, conflict) = match standing {
         Standing::Holds => (None, None),
         Standing::OutputsChanged(detail) => (None, Some((Reason::OutputsChanged, detail))),
         Standing::InputsChanged(changed) if context.state.store.settings(&context.scope)?.rebase == Allowed::Forbid => {
@@ -205,7 +211,15 @@ fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched
     if let Some((ran, changed)) = rebases {
         return Ok(ByValue::Rebase(Box::new(Rebase::new(context, record, ran, sent, &changed)?)));
     }
-    let verdict = if conflict.is_some() { Verdict::Conflicted } else { Verdict::Shipped };
+    let verdict = match conflict {
+        Some(_) => Verdict::Conflicted,
+        // The lists have the record's digests, and all that they name is here.
+        None if repaired > 0 => Verdict::Repaired,
+        None => Verdict::Shipped,
+    };
+    if verdict == Verdict::Repaired {
+        parts.keep(&context.state, &context.scope)?;
+    }
     let ending =
         Ending { reason: Some(reason), report, detail, replay_micros: not.micros(), ..context.ending(verdict) };
     let closing = Closing { pinned: sent.pinned.clone(), origin: Origin::Sent(Arc::new(sent)), ending, based_on: None };

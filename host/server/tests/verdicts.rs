@@ -7,9 +7,11 @@ use common::guest::{Do, module, stranger};
 use common::{TestServer, WS, client, created, list_parts, needs_blob, operation, path, record, replaced, tree, value};
 use opship_record::Hash;
 use opship_record::answer::{Aspect, Need, Reason, Status, Verdict};
-use opship_record::effect::After;
+use opship_record::effect::{After, Change};
 use opship_record::entry::{Body, Entry, Part, PartKind};
 use opship_record::record::Record;
+use opship_residual::parity::{Code, Parity};
+use opship_residual::residual::{Item, Repair, Residual};
 use std::time::Duration;
 
 /// What to spoil in a record, and what the answer must then name.
@@ -122,6 +124,54 @@ async fn a_native_run_that_wrote_something_else_is_not_matched() {
     let answer = server.ship_one(&operation(client(1), 1, &record, parts)).await;
     assert_eq!((answer.verdict, answer.reason), (Some(Verdict::Shipped), Some(Reason::Diverged)));
     assert_eq!(server.file("out").await.unwrap(), b"other");
+}
+
+/// A part with a residual of the first change's content.
+fn residual(repair: Repair) -> Part {
+    let residual = Residual::new(vec![Item { index: 0, repair }]).unwrap();
+    Part::inline(PartKind::Residual, residual.encode())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn residuals_repair_what_a_replay_gave() {
+    let (server, record, outcome) = server_with_record(&copy()).await;
+    let replayed = (&Hash::of(b"input"), &b"input"[..]);
+    let of = |content: &[u8]| Parity::of(content, Code::new(16, 5).unwrap()).unwrap();
+    let cases: [(&[u8], Repair); 3] = [
+        (b"inPut", Repair::Parity(of(b"inPut"))),
+        (b"an input that is longer", Repair::delta(b"an input that is longer", replayed).unwrap()),
+        (b"", Repair::delta(b"", replayed).unwrap()),
+    ];
+    for (number, (content, repair)) in (1..).zip(cases) {
+        let (record, changes) = native(&record, &outcome, content);
+        let answer = server.ship_one(&operation(client(number), 1, &record, vec![changes, residual(repair)])).await;
+        assert_eq!((answer.verdict, answer.reason), (Some(Verdict::Repaired), Some(Reason::Diverged)), "{answer:?}");
+        assert!(answer.report.unwrap().iter().any(|difference| difference.aspect == Aspect::Content));
+        assert_eq!(server.file("out").await.unwrap(), content);
+        // For the next one the path is as it was.
+        let gone = Change { after: After::Removed, ..replaced("out", content, b"") };
+        let removed = value(client(number), 2, vec![gone], []);
+        assert_eq!(server.ship_one(&removed).await.verdict, Some(Verdict::Shipped));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_residual_that_does_not_give_what_was_recorded_counts_for_nothing() {
+    let (server, record, outcome) = server_with_record(&copy()).await;
+    let (record, changes) = native(&record, &outcome, b"other");
+    let wrong = (&Hash::of(b"wrong"), &b"wrong"[..]);
+    let mut parts = vec![
+        residual(Repair::delta(b"OTHER", (&Hash::of(b"input"), b"input")).unwrap()),
+        residual(Repair::delta(b"other", wrong).unwrap()),
+        residual(Repair::Parity(Parity::of(&b"OTHER"[..], Code::new(16, 5).unwrap()).unwrap())),
+        Part::inline(PartKind::Residual, b"no residual".to_vec()),
+    ];
+    for part in parts.drain(..) {
+        let answer = server.ship_one(&operation(client(1), 1, &record, vec![changes.clone(), part])).await;
+        assert_eq!((answer.status, answer.reason), (Status::Needs, Some(Reason::Diverged)));
+        assert!(needs_blob(&answer, b"other"));
+    }
+    assert_eq!(server.file("out").await, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
