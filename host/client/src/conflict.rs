@@ -3,6 +3,7 @@
 use crate::fs::write_new;
 use crate::identity::Identity;
 use crate::names;
+use crate::stage::copy_checked;
 use crate::working_copy::Shared;
 use crate::{ClientError, WorkingCopy};
 use opship_record::TreePath;
@@ -26,19 +27,7 @@ impl WorkingCopy {
         let _lock = self.lock()?;
         let content = crate::source::content_of(&self.shared, hash)?
             .ok_or_else(|| ClientError::Refused(format!("the bytes of '{path}' are not here any more")))?;
-        self.write_beside(path, mode, mtime, &mut |to| {
-            let mut buffer = vec![0; 256 << 10];
-            let mut offset = 0;
-            loop {
-                match content.read_at(offset, &mut buffer).map_err(|error| io::Error::other(error.to_string()))? {
-                    0 => return Ok(()),
-                    count => {
-                        io::Write::write_all(to, &buffer[..count])?;
-                        offset += count as u64;
-                    }
-                }
-            }
-        })
+        self.write_beside(path, mode, mtime, &mut |to| copy_checked(content.as_ref(), hash, to))
     }
 
     /// As [`WorkingCopy::conflict_copy_of`], for a symbolic link.
