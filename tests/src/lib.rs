@@ -19,7 +19,7 @@ mod watch;
 mod world_run;
 
 pub use cutter::Cutter;
-pub use disk::SmallDisk;
+pub use disk::{SharingDisk, SmallDisk};
 pub use guests::{guest, python_module};
 pub use http::claim;
 pub use impostor::Lies;

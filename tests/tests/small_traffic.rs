@@ -60,12 +60,12 @@ fn a_small_value_and_an_operation_are_one_request_each() {
     let (value, requests) = sync(&place, &server, &here);
     println!("a value of 15 bytes: {value:?}");
     assert_eq!(requests.len(), 1, "{requests:?}");
-    assert!(value.total() < 700, "{value:?}");
+    assert!(value.total() < 550, "{value:?}");
 
     place.ok(&here, ["run", "gzip", "--", "-k", "data"]);
     let (operation, requests) = sync(&place, &server, &here);
     println!("an operation: {operation:?}");
     assert_eq!(requests.len(), 1, "{requests:?}");
-    assert!(operation.total() < 750, "{operation:?}");
+    assert!(operation.total() < 620, "{operation:?}");
     assert_eq!(verdicts(&place, &here), ["shipped", "shipped", "matched"]);
 }

@@ -1,13 +1,13 @@
 //! Makes what an exchange will put in place ready in the staging folder: bytes, mode, mtime, durable.
 
 use crate::ClientError;
-use crate::fs::{Root, write_new};
+use crate::fs::{Root, copy_content, write_new};
 use crate::staging::{STAGING, Staging};
 use crate::steps::Staged;
 use crate::working_copy::Shared;
 use opship_record::effect::{After, Change};
 use opship_record::node::DEFAULT_FILE_MODE;
-use opship_record::{Hash, Hasher, TreePath};
+use opship_record::{Hash, TreePath};
 use opship_world::{FileContent, Produced, ProducedBody};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -97,21 +97,9 @@ fn write(shared: &Shared, staging: &Staging, hash: &Hash, bytes: Bytes) -> io::R
     }
 }
 
+/// Copies a content, which must have this hash, into the empty file `to`.
 pub(crate) fn copy_checked(content: &dyn FileContent, hash: &Hash, to: &mut File) -> io::Result<()> {
-    let mut hasher = Hasher::new();
-    let mut buffer = vec![0; 256 << 10];
-    let mut offset = 0;
-    loop {
-        match content.read_at(offset, &mut buffer).map_err(|error| io::Error::other(error.to_string()))? {
-            0 => break,
-            count => {
-                hasher.update(&buffer[..count]);
-                to.write_all(&buffer[..count])?;
-                offset += count as u64;
-            }
-        }
-    }
-    if hasher.finish() != *hash {
+    if copy_content(content, to)? != *hash {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the bytes changed while they were copied; try again"));
     }
     Ok(())

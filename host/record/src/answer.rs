@@ -160,7 +160,9 @@ impl Reason {
     pub fn next_step(self) -> &'static str {
         match self {
             Reason::NoOperation => "run commands through 'opship run' to ship them as operations",
-            Reason::CheaperByValue => "nothing to do: the results were predicted to arrive sooner than a replay would end",
+            Reason::CheaperByValue => {
+                "nothing to do: the results were predicted to arrive sooner than a replay would end"
+            }
             Reason::ModuleUnknown => "run 'opship module add' so that the module is registered",
             Reason::ModuleRefused => "see the detail; ask the server's operator to raise the module limits",
             Reason::Imports => "rebuild the module for WASI preview 1 (wasm32-wasip1)",

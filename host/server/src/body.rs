@@ -30,13 +30,8 @@ const MAX_JSON: usize = 1 << 20;
 pub(crate) const COMPRESS_FROM: u64 = 256;
 /// zstd's level for responses: its fast default.
 pub(crate) const COMPRESSION_LEVEL: i32 = 3;
-/// Bytes that a streamed response gathers before it passes them on.
-const PIECE: usize = 128 << 10;
-
-/// A CBOR sequence (RFC 8742).
-pub(crate) const CBOR_SEQUENCE: HeaderValue = HeaderValue::from_static("application/cbor-seq");
-/// One CBOR item.
-pub(crate) const CBOR: HeaderValue = HeaderValue::from_static("application/cbor");
+/// Bytes that a streamed response gathers before it passes them on: each such piece takes nine more on the wire.
+const PIECE: usize = 256 << 10;
 
 /// A body that was read whole, and its share of the server's memory for them.
 pub(crate) struct Read {
@@ -224,9 +219,9 @@ pub(crate) fn hash(text: &str) -> Result<Hash, Problem> {
     text.parse().map_err(Problem::from)
 }
 
-/// A response of one CBOR item or sequence.
-pub(crate) fn cbor(kind: HeaderValue, bytes: Vec<u8>) -> Response {
-    (StatusCode::OK, [(header::CONTENT_TYPE, kind)], bytes).into_response()
+/// A response in binary: what it is of is said by the address, and so no header takes room for that.
+pub(crate) fn binary(body: impl Into<Body>) -> Response {
+    Response::new(body.into())
 }
 
 /// Does the sender of these headers take zstd?
@@ -240,17 +235,22 @@ pub(crate) fn accepts_zstd(headers: &HeaderMap) -> bool {
 }
 
 /// A response of one CBOR item or sequence, compressed for who takes that and where it makes it smaller. Takes its time.
-pub(crate) fn compressed_cbor(kind: HeaderValue, bytes: Vec<u8>, accepts_zstd: bool) -> Response {
+pub(crate) fn compressed(bytes: Vec<u8>, accepts_zstd: bool) -> Response {
     if accepts_zstd
         && bytes.len() as u64 > COMPRESS_FROM
         && let Ok(packed) = zstd::bulk::compress(&bytes, COMPRESSION_LEVEL)
         && packed.len() < bytes.len()
     {
-        let encoding = HeaderValue::from_static("zstd");
-        return (StatusCode::OK, [(header::CONTENT_TYPE, kind), (header::CONTENT_ENCODING, encoding)], packed)
-            .into_response();
+        return zstd_encoded(packed);
     }
-    cbor(kind, bytes)
+    binary(bytes)
+}
+
+/// As [`binary`], of a body that is compressed.
+pub(crate) fn zstd_encoded(body: impl Into<Body>) -> Response {
+    let mut response = binary(body);
+    response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+    response
 }
 
 /// A JSON response.

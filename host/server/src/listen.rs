@@ -173,6 +173,8 @@ async fn handle(connection: impl Connection, router: Router, mut stopping: watch
         .header_read_timeout(HEADER_TIMEOUT)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEADER_BYTES)
+        // Nothing here is cached by time, and no client reads it.
+        .auto_date_header(false)
         .half_close(false)
         .keep_alive(true);
     let router = TowerToHyperService::new(router);

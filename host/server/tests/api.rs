@@ -289,7 +289,10 @@ async fn history_listings_files_and_the_feed_of_changes_agree() {
     assert_eq!(old.headers["content-disposition"], "attachment");
 
     let feed = server.get(&format!("{WS}/changes?from=1")).await;
-    assert_eq!(feed.headers["content-type"], "application/cbor-seq");
+    let names = feed.headers.keys().map(|name| name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["content-length"], "a head holds what the client uses");
+    let told = server.get(&format!("{WS}/changes?from=1&ops")).await;
+    assert_eq!((&told.headers["operations"], &told.body), (&"0".parse().unwrap(), &feed.body));
     let mut decoder = minicbor::Decoder::new(&feed.body);
     let head: Version = decoder.decode().unwrap();
     assert_eq!(head.number, 2);

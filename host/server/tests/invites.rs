@@ -92,6 +92,16 @@ async fn versions_and_entries_carry_the_names_of_their_authors() {
     );
     let entries = server.get(&format!("{WS}/entries")).await.json();
     assert_eq!(entries["entries"][0]["client_name"], "laptop");
+    // Named with its entries, and the answer to one entry has a length.
+    let mut body = Vec::new();
+    value(client(2), 1, vec![created("g", b"x")], [b"x".as_slice()]).encode_into(&mut body);
+    let shipped = server.by(&eva, Method::POST, &format!("{WS}/entries?name=old%20desk"), body.clone()).await;
+    assert_eq!((shipped.answers()[0].version, &shipped.headers["opship-author"]), (Some(2), &"eva".parse().unwrap()));
+    assert_eq!(shipped.headers["content-length"], shipped.body.len().to_string());
+    let shown = server.get(&format!("{WS}/entries/{}/1", client(2))).await.json();
+    assert_eq!((&shown["author_name"], &shown["client_name"]), (&json!("eva"), &json!("old desk")));
+    let refused = server.by(&eva, Method::POST, &format!("{WS}/entries?name=a%0Ab"), body).await;
+    assert_eq!(refused.problem(), "name");
     let bad = server.by(&eva, Method::PUT, &at, br#"{"name":"a\nb"}"#.to_vec()).await;
     assert_eq!(bad.problem(), "name");
 }

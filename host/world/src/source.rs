@@ -93,6 +93,12 @@ pub trait FileContent: Send + Sync {
     /// # Errors
     /// [`SourceError`] if they cannot be read.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, SourceError>;
+
+    /// The file whose bytes these are, where there is one of its own, so that a copy can share its blocks. It may have been
+    /// changed since: whoever copies it compares the copy's hash.
+    fn file(&self) -> Option<&File> {
+        None
+    }
 }
 
 /// A content in memory.

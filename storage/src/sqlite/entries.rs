@@ -109,6 +109,15 @@ pub(crate) fn operations(
     Ok(found)
 }
 
+/// Would [`operations`] find any?
+pub(crate) fn has_operations(connection: &Connection, workspace: i64, after: u64, to: u64) -> Result<bool> {
+    let mut any = connection.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM entry WHERE workspace = ?1 AND made_version AND version > ?2 AND version <= ?3
+         AND kind = 0 AND verdict IN ('matched', 'rebased', 'repaired'))",
+    )?;
+    Ok(any.query_row(params![workspace, signed(after), signed(to)], |row| row.get(0))?)
+}
+
 /// Notes that entries of a client are resolved; one that is not here, or is resolved already, is left as it is.
 pub(crate) fn resolve(connection: &Connection, workspace: i64, client: &ClientId, sequences: &[u64]) -> Result<()> {
     let mut resolve = connection.prepare_cached(

@@ -49,6 +49,14 @@ impl Store {
         self.0.database.read(|connection| entries::operations(connection, scope.workspace, after, to))
     }
 
+    /// Would [`Store::operations`] give any?
+    ///
+    /// # Errors
+    /// [`StorageError`] if the database fails.
+    pub fn has_operations(&self, scope: &Scope, after: u64, to: u64) -> Result<bool> {
+        self.0.database.read(|connection| entries::has_operations(connection, scope.workspace, after, to))
+    }
+
     /// Notes that what these entries of a client left to decide is decided: what they pin may be collected from now on.
     /// Numbers that are not here are ignored. Blocks until it is durable.
     ///

@@ -30,10 +30,14 @@ fn ensure(context: &Context) -> Result<Wasi> {
     Wasi::ensure(context)
 }
 
-/// What the tests run beside the toolchain: strace shows the order in which bytes become durable.
+/// What the tests run beside the toolchain: strace shows the order in which bytes become durable, and Btrfs has files that
+/// share blocks.
 pub(crate) fn for_tests(context: &Context) -> Result<()> {
     if process::find("strace").is_none() {
         apt::install(context, &["strace"], "showing in a test what becomes durable when")?;
+    }
+    if process::find("mkfs.btrfs").is_none() {
+        apt::install(context, &["btrfs-progs"], "showing in a test that copies share their blocks")?;
     }
     Ok(())
 }

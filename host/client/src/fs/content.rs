@@ -26,6 +26,10 @@ impl FileContent for KeptContent {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, SourceError> {
         read_fully_at(&self.file, offset, buffer).map_err(|error| unreadable(&self.path, &error))
     }
+
+    fn file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
 }
 
 /// A live file whose content the server holds. Whether it was changed meanwhile is checked when the run is over; a
@@ -55,6 +59,10 @@ impl FileContent for LiveContent {
             return Err(changed(&self.path));
         }
         Ok(count)
+    }
+
+    fn file(&self) -> Option<&File> {
+        Some(&self.file)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Copies with their hash.
 
+use crate::source::hash_file;
 use opship_record::{Hash, Hasher};
-use opship_world::read_fully_at;
+use opship_world::{FileContent, read_fully_at};
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -34,6 +35,27 @@ pub(crate) fn copy_hashed(from: &File, to: &mut File, limit: u64) -> io::Result<
         offset += count as u64;
     }
     Ok((offset, hasher.finish()))
+}
+
+/// Copies a content into the empty file `to` and hashes what was copied. The copy shares blocks with the file that the
+/// content is of, where there is one and the file system can do that.
+pub(crate) fn copy_content(content: &dyn FileContent, to: &mut File) -> io::Result<Hash> {
+    if content.file().is_some_and(|from| rustix::fs::ioctl_ficlone(&*to, from).is_ok()) {
+        // Of the copy, and not of the original, which may be changed by now.
+        return hash_file(to).map(|(_, hash)| hash);
+    }
+    let mut hasher = Hasher::new();
+    let mut buffer = vec![0; 256 << 10];
+    let mut offset = 0;
+    loop {
+        let count = content.read_at(offset, &mut buffer).map_err(|error| io::Error::other(error.to_string()))?;
+        if count == 0 {
+            return Ok(hasher.finish());
+        }
+        hasher.update(&buffer[..count]);
+        to.write_all(&buffer[..count])?;
+        offset += count as u64;
+    }
 }
 
 /// Copies what is left of `from`, which may be a pipe, to the end of `to` and hashes it.

@@ -8,7 +8,7 @@ mod copy;
 mod signature;
 
 pub(crate) use content::{KeptContent, LiveContent, changed, unreadable};
-pub(crate) use copy::{copy_hashed, stream_hashed, write_new};
+pub(crate) use copy::{copy_content, copy_hashed, stream_hashed, write_new};
 pub(crate) use signature::{Signature, clock_nanos, is_racy, now_nanos};
 
 use crate::staging::STAGING;

@@ -7,7 +7,7 @@ use crate::ClientError;
 use crate::budget::Link;
 use crate::mounts::MountStore;
 use bytes::Bytes;
-use http::{Method, header};
+use http::{HeaderName, Method, header};
 use opship_record::answer::Answer;
 use opship_record::entry::ClientId;
 use opship_record::node::Node;
@@ -22,7 +22,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use zstd::stream::raw::CParameter;
 
-pub(super) const CBOR_SEQUENCE: &str = "application/cbor-seq";
+/// Of how many operations a replay would make again what a feed of changes tells, where that was asked for.
+const OPERATIONS: HeaderName = HeaderName::from_static("operations");
+/// The user's name with the server, in the answer to a request that names its client.
+const AUTHOR: HeaderName = HeaderName::from_static("opship-author");
 pub(super) const MAX_JSON: usize = 64 << 20;
 /// Pieces that a streamed upload is sent in.
 const PIECE: usize = 128 << 10;
@@ -179,8 +182,7 @@ impl Api {
     }
 
     async fn post_cbor(&mut self, path: &str, body: Vec<u8>) -> Result<Response, ClientError> {
-        let headers = [(header::CONTENT_TYPE, CBOR_SEQUENCE)];
-        self.transport.send(Method::POST, path, &headers, RequestBody::bytes(body)).await
+        self.transport.send(Method::POST, path, &[], RequestBody::bytes(body)).await
     }
 
     /// As [`Api::post_cbor`], compressed as one stream where that makes it smaller. Gives the body's length on the wire too.
@@ -191,7 +193,7 @@ impl Api {
             return Ok((self.post_cbor(path, body).await?, length));
         };
         let length = packed.len() as u64;
-        let headers = [(header::CONTENT_TYPE, CBOR_SEQUENCE), (header::CONTENT_ENCODING, "zstd")];
+        let headers = [(header::CONTENT_ENCODING, "zstd")];
         Ok((self.transport.send(Method::POST, path, &headers, RequestBody::bytes(packed)).await?, length))
     }
 
@@ -221,8 +223,19 @@ impl Api {
     /// Ships a request of entries; the answers come from the reader, one by one.
     pub async fn ship(&mut self, request: Vec<u8>) -> Result<Answers, ClientError> {
         let path = self.path("/entries");
-        let (response, sent) = self.post_packed(&path, request).await?;
-        Ok(Answers { body: response.body, sent })
+        self.ship_to(&path, request).await
+    }
+
+    /// As [`Api::ship`], and tells what the client that the entries are of is called.
+    pub async fn ship_as(&mut self, name: &str, request: Vec<u8>) -> Result<Answers, ClientError> {
+        let path = self.path(&format!("/entries?name={}", percent(name)));
+        self.ship_to(&path, request).await
+    }
+
+    async fn ship_to(&mut self, path: &str, request: Vec<u8>) -> Result<Answers, ClientError> {
+        let (response, sent) = self.post_packed(path, request).await?;
+        let author = response.headers.get(AUTHOR).and_then(|name| String::from_utf8(name.as_bytes().to_vec()).ok());
+        Ok(Answers { body: response.body, sent, author })
     }
 
     /// Asks again for an entry that was answered with an address, for up to `wait` seconds.
@@ -230,7 +243,7 @@ impl Api {
         let path = format!("{location}?wait={wait}");
         let headers = [(header::ACCEPT, "application/cbor")];
         let response = self.transport.send(Method::GET, &path, &headers, RequestBody::bytes("")).await?;
-        Answers { body: response.body, sent: 0 }.next().await
+        Answers { body: response.body, sent: 0, author: None }.next().await
     }
 
     /// How the server knows keys.
@@ -278,7 +291,7 @@ impl Api {
         let reader = tokio::task::spawn_blocking(move || compress_into(content, sender));
         let path = self.path(&format!("/blobs/{hash}"));
         let headers = [(header::CONTENT_ENCODING, "zstd")];
-        let sent = self.transport.send(Method::PUT, &path, &headers, RequestBody::Stream(receiver)).await;
+        let sent = self.transport.send(Method::PUT, &path, &headers, RequestBody::Stream(receiver, None)).await;
         let read = reader.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
         let mut response = match (sent, read) {
             (Ok(response), _) => response,
@@ -332,7 +345,7 @@ impl Api {
     /// Downloads small blobs in one request; those that were left out must be fetched one by one.
     pub async fn fetch_blobs(&mut self, hashes: &[Hash]) -> Result<Vec<(Hash, Vec<u8>)>, ClientError> {
         let path = self.path("/blobs:fetch");
-        let headers = [(header::CONTENT_TYPE, CBOR_SEQUENCE), (header::ACCEPT_ENCODING, "zstd")];
+        let headers = [(header::ACCEPT_ENCODING, "zstd")];
         let body = RequestBody::bytes(codec::encode(&hashes));
         let mut response = self.transport.send(Method::POST, &path, &headers, body).await?;
         let mut awaited: BTreeSet<&Hash> = hashes.iter().collect();
@@ -451,7 +464,7 @@ impl Api {
     /// What differs between version `from` and the head: first the head, then each path with what it is now. `None`: that
     /// version is the head.
     pub async fn changes(&mut self, from: u64) -> Result<Option<(Version, Changes)>, ClientError> {
-        self.changes_at(&format!("/changes?from={from}&brief")).await
+        self.changes_at(&format!("/changes?from={from}&brief&ops")).await
     }
 
     /// What differs between two versions at and below a path: first `to`, then each path with what it is there.
@@ -476,7 +489,8 @@ impl Api {
         let item = response.body.item().await?;
         let version = item.ok_or(ClientError::Protocol { detail: "the server sent no version".to_owned() })?;
         let version = Version::decode(&version).map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
-        Ok(Some((version, Changes(response.body))))
+        let operations = response.headers.get(OPERATIONS).is_none_or(|count| count != "0");
+        Ok(Some((version, Changes { body: response.body, operations })))
     }
 }
 
@@ -485,9 +499,15 @@ impl Api {
 pub struct Answers {
     body: BodyReader,
     sent: u64,
+    author: Option<String>,
 }
 
 impl Answers {
+    /// The user's name with the server, if the request named its client and the server took note of that.
+    pub fn author(&self) -> Option<&str> {
+        self.author.as_deref()
+    }
+
     /// Bytes that the body of the request took on the wire.
     pub fn sent(&self) -> u64 {
         self.sent
@@ -506,15 +526,23 @@ impl Answers {
 
 /// A feed of changed paths.
 #[derive(Debug)]
-pub struct Changes(BodyReader);
+pub struct Changes {
+    body: BodyReader,
+    operations: bool,
+}
 
 impl Changes {
+    /// May there be operations among what made these versions? Only a server that was asked and has none of them says no.
+    pub fn may_hold_operations(&self) -> bool {
+        self.operations
+    }
+
     /// The next path with what it is now (`None`: gone); `None` at the end.
     ///
     /// # Errors
     /// [`ClientError`] from the network; [`ClientError::Protocol`] for a path that no tree may hold.
     pub async fn next(&mut self) -> Result<Option<(TreePath, Option<Node>)>, ClientError> {
-        match self.0.item().await? {
+        match self.body.item().await? {
             Some(item) => state(&item).map(Some),
             None => Ok(None),
         }

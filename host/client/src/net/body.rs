@@ -19,11 +19,11 @@ use zstd::stream::raw::{DParameter, Decoder, Operation};
 pub enum RequestBody {
     /// Bytes in memory, sent once.
     Bytes(Option<Bytes>),
-    /// Pieces that a producer makes while they are sent.
-    Stream(mpsc::Receiver<io::Result<Bytes>>),
+    /// Pieces that a producer makes while they are sent, and their bytes together if that is known.
+    Stream(mpsc::Receiver<io::Result<Bytes>>, Option<u64>),
     /// The same, wanted only if the server says so (`Expect: 100-continue`, RFC 9110 §10.1.1): then the flag is set, and the
     /// producer may begin.
-    Expected(mpsc::Receiver<io::Result<Bytes>>, Arc<watch::Sender<bool>>),
+    Expected(mpsc::Receiver<io::Result<Bytes>>, Option<u64>, Arc<watch::Sender<bool>>),
 }
 
 impl RequestBody {
@@ -42,7 +42,7 @@ impl Body for RequestBody {
             RequestBody::Bytes(bytes) => {
                 Poll::Ready(bytes.take().filter(|b| !b.is_empty()).map(|b| Ok(Frame::data(b))))
             }
-            RequestBody::Stream(pieces) | RequestBody::Expected(pieces, _) => {
+            RequestBody::Stream(pieces, _) | RequestBody::Expected(pieces, ..) => {
                 pieces.poll_recv(cx).map(|piece| piece.map(|p| p.map(Frame::data)))
             }
         }
@@ -55,7 +55,9 @@ impl Body for RequestBody {
     fn size_hint(&self) -> http_body::SizeHint {
         match self {
             RequestBody::Bytes(bytes) => http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            RequestBody::Stream(_) | RequestBody::Expected(..) => http_body::SizeHint::default(),
+            RequestBody::Stream(_, length) | RequestBody::Expected(_, length, _) => {
+                length.map_or_else(http_body::SizeHint::default, http_body::SizeHint::with_exact)
+            }
         }
     }
 }

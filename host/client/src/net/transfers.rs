@@ -1,6 +1,6 @@
 //! The calls that move large contents: uploads that go on where they were cut, and documents.
 
-use super::api::{Api, CBOR_SEQUENCE, MAX_JSON, decode};
+use super::api::{Api, MAX_JSON, decode};
 use super::body::{BodyReader, RequestBody};
 use crate::ClientError;
 use http::{HeaderName, Method, header};
@@ -124,7 +124,7 @@ impl Api {
         wanted: &[(Hash, Hash)],
     ) -> Result<Vec<(Hash, Vec<u8>)>, ClientError> {
         let path = self.path("/documents:fetch");
-        let headers = [(header::CONTENT_TYPE, CBOR_SEQUENCE), (header::ACCEPT_ENCODING, "zstd")];
+        let headers = [(header::ACCEPT_ENCODING, "zstd")];
         let body = RequestBody::bytes(codec::encode(&wanted));
         let mut response = match self.transport.send(Method::POST, &path, &headers, body).await {
             Err(ClientError::Problem { status: 404 | 405, .. }) => return Ok(Vec::new()),

@@ -197,7 +197,7 @@ impl Transport {
             request = request.header(name, *value);
         }
         let wanted = match &body {
-            RequestBody::Expected(_, wanted) => Some(Arc::clone(wanted)),
+            RequestBody::Expected(.., wanted) => Some(Arc::clone(wanted)),
             _ => None,
         };
         if let Some(wanted) = wanted {

@@ -174,7 +174,6 @@ fn pace_of(copy: &WorkingCopy, module: &Hash) -> Result<Option<f64>, ClientError
 impl Sync<'_> {
     /// Predicts for every operation that was not sent yet, and makes values of those whose results arrive sooner.
     pub(super) fn choose(&mut self) -> Result<(), ClientError> {
-        self.note_round_trip()?;
         let is_new = |entry: &LogEntry| {
             entry.kind == BodyKind::Operation && !entry.sent && entry.answer.is_none() && entry.prediction.is_none()
         };
@@ -197,7 +196,8 @@ impl Sync<'_> {
         Ok(())
     }
 
-    fn note_round_trip(&self) -> Result<(), ClientError> {
+    /// Remembers what the next choice reckons with.
+    pub(super) fn note_round_trip(&self) -> Result<(), ClientError> {
         match self.api.counter().round_trip() {
             Some(round_trip) => self.copy.set_setting(ROUND_TRIP, &round_trip.as_micros().to_string()),
             None => Ok(()),

@@ -83,6 +83,10 @@ pub struct Sync<'a> {
     unknown_contents: u32,
     /// Has the server said that it takes no documents?
     no_documents: bool,
+    /// Did the server take no note of this client's name with its entries?
+    unannounced: bool,
+    /// The connection for large bodies, once there was one and while no upload has it.
+    bulk: Option<Api>,
     /// What replays others' operations on a pull, made when it is needed; without it all is downloaded.
     engine: Option<MakeEngine<'a>>,
     /// Contents that replays made.
@@ -101,6 +105,9 @@ pub struct Sync<'a> {
 /// What differs between that version and the head does not tell then what differs here: another may have brought a path
 /// back to what it was.
 const UNSETTLED: &str = "net.unsettled";
+
+/// Set while nothing is known to have been shipped to a workspace that was made together with the working copy.
+const UNSEEN: &str = "net.unseen";
 
 /// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
 /// value entry, which needs one more round.
@@ -148,6 +155,8 @@ impl<'a> Sync<'a> {
             holding: false,
             unknown_contents: 0,
             no_documents: false,
+            unannounced: false,
+            bulk: None,
             engine: None,
             replayed: BTreeMap::new(),
             workplace: None,
@@ -196,10 +205,11 @@ impl<'a> Sync<'a> {
         self.adopt(&mut report.pulled).await?;
         for _ in 0..ROUNDS {
             self.append_changes()?;
-            self.announce().await?;
             self.choose()?;
             let (begun, before) = (Instant::now(), counter.count());
             self.ship(&mut report).await?;
+            self.announce().await?;
+            self.note_round_trip()?;
             self.copy.note_rate(counter.count().since(before).sent, begun.elapsed().as_secs_f64())?;
             self.release_ended(&mut report)?;
             // A conflict makes copies, which are shipped in the next round.
@@ -249,11 +259,16 @@ impl<'a> Sync<'a> {
             return Ok(());
         }
         let here = self.copy.unindexed()?;
-        if !here.is_empty() {
-            self.adopting = Some(here);
-            self.pull(report).await?;
+        if here.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        // A workspace that was made for this folder is empty. If another was quicker nothing is lost: what both have is the
+        // same change twice, and of what differs both stay.
+        if self.copy.setting(UNSEEN)?.is_some_and(|mark| !mark.is_empty()) {
+            return self.copy.set_setting(UNSEEN, "");
+        }
+        self.adopting = Some(here);
+        self.pull(report).await.map(drop)
     }
 
     /// Takes the lock that allows one sync at a time, for other work that must not meet one.

@@ -41,9 +41,9 @@ impl Sync<'_> {
             self.settled()?;
             return Ok(news);
         }
-        let (head, mut wanted) = self.wanted(base).await?;
+        let (head, mut wanted, operations) = self.wanted(base).await?;
         let mut news = false;
-        if let Some(head) = &head {
+        if let Some(head) = head.as_ref().filter(|_| operations) {
             wanted = self.replay_pulled(base, head.number, wanted, report).await?;
         }
         for batch in batches(wanted) {
@@ -66,8 +66,8 @@ impl Sync<'_> {
     }
 
     /// The head, `None` where that is `base`, and what differs from it here: of what changed since `base`, and of what may
-    /// be ahead of it. After an interrupted sync, or for a version that retention has let go, the whole tree is compared.
-    async fn wanted(&mut self, base: u64) -> Result<(Option<Version>, Vec<State>), ClientError> {
+    /// be ahead of it; and may there be operations to be replayed for it? After an interrupted sync, or for a version that retention has let go, the whole tree is compared.
+    async fn wanted(&mut self, base: u64) -> Result<(Option<Version>, Vec<State>, bool), ClientError> {
         let mut whole = self.interrupted;
         let changes = match self.api.changes(if whole { 0 } else { base }).await {
             // The server no longer knows what the working copy stands on: then the whole tree is compared.
@@ -78,9 +78,9 @@ impl Sync<'_> {
             changes => changes?,
         };
         let mut states: BTreeMap<TreePath, Option<Node>> = BTreeMap::new();
-        let mut head = None;
+        let (mut head, mut operations) = (None, true);
         if let Some((version, mut changes)) = changes {
-            head = Some(version);
+            (head, operations) = (Some(version), changes.may_hold_operations());
             while let Some((path, node)) = changes.next().await? {
                 states.insert(path, node);
             }
@@ -105,7 +105,7 @@ impl Sync<'_> {
                 wanted.push((path, node));
             }
         }
-        Ok((head, wanted))
+        Ok((head, wanted, operations))
     }
 
     /// If all versions after `base` are known to be our own, the head is here already: its number, and the base is moved.

@@ -6,8 +6,8 @@ use super::ship::Shipping;
 use super::{Sync, signatures};
 use crate::ClientError;
 use crate::log::LogEntry;
-use crate::net::{DocumentName, documents_body, pack};
-use crate::transfer::{Like, Outcome, Signed, Upload, chunk_hashes, small_document};
+use crate::net::{Api, DocumentName, documents_body, pack};
+use crate::transfer::{Like, Outcome, Signed, Upload, chunk_hashes, packed_length, small_document};
 use opship_record::effect::{After, Before, Change};
 use opship_record::limits::MAX_INLINE_PART;
 use opship_record::{Hash, TreePath};
@@ -27,6 +27,8 @@ const CHUNKED_FROM: u64 = 4 << 20;
 const SAMPLED: usize = 16;
 /// After so many contents in a row of which the server has no chunk, no more is asked in this sync.
 const UNKNOWN_CONTENTS: u32 = 3;
+/// Up to this length a content is compressed both with its base and without.
+const COMPARED: u64 = 1 << 20;
 /// How often an upload looks whether something more urgent has come.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long an upload is held up at one time: what is more urgent may have to wait for the server.
@@ -101,8 +103,26 @@ impl Sync<'_> {
             return Ok(None);
         };
         let content = self.content(hash)?;
-        let making = tokio::task::spawn_blocking(move || small_document(content, (&base, &signature)));
+        let plain = self.plain_if_small(hash, content.length())?;
+        let making = tokio::task::spawn_blocking(move || {
+            let made = small_document(content, (&base, &signature))?;
+            let Some(plain) = plain else { return Ok(made) };
+            // What is small may be smaller yet as it is: of what compresses well little is left to copy.
+            let pack = |bytes: &[u8]| pack(bytes).map_err(ClientError::io("compressing a content"));
+            Ok(match made {
+                Some(made) if pack(&made.0)?.len() < pack(&plain)?.len() => Some(made),
+                _ => None,
+            })
+        });
         making.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?
+    }
+
+    /// The bytes of a content that would go inside a request.
+    fn plain_if_small(&self, hash: &Hash, length: u64) -> Result<Option<Vec<u8>>, ClientError> {
+        match usize::try_from(length) {
+            Ok(length) if length <= MAX_INLINE_PART => self.small_content(hash, length).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Sends a group; gives the contents that are left.
@@ -199,7 +219,7 @@ impl Sync<'_> {
         };
         let base = base.and_then(|base| Some((*base, self.memory.signature(base)?)));
         let mut like = match base {
-            Some(base) => Like::Base(Arc::new(base)),
+            Some(base) => of_smaller_document(&content, base).await?,
             None => self.chunks_there(&content).await?,
         };
         loop {
@@ -262,12 +282,16 @@ impl Sync<'_> {
         shipping: &mut Shipping<'_>,
     ) -> Result<Outcome, ClientError> {
         let (hold, held) = watch::channel(false);
-        let mut task = Running(tokio::spawn(upload.run(self.api.for_bulk(), held)));
+        // One connection for all: a new one takes a round trip, and begins slowly.
+        let mut bulk = self.bulk.take().unwrap_or_else(|| self.api.for_bulk());
+        let mut task = Running(tokio::spawn(async move { (upload.run(&mut bulk, held).await, bulk) }));
         let mut newest = self.copy.newest()?;
         loop {
             tokio::select! {
                 outcome = &mut task.0 => {
-                    return outcome.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
+                    let (outcome, bulk) = outcome.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
+                    self.bulk = Some(bulk);
+                    return outcome;
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
@@ -308,12 +332,27 @@ impl Sync<'_> {
 }
 
 /// An upload under way; it ends with whoever waits for it.
-struct Running(JoinHandle<Result<Outcome, ClientError>>);
+struct Running(JoinHandle<(Result<Outcome, ClientError>, Api)>);
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// Which document of a content with a base goes: of a long one that with the base, of one that is soon compressed the smaller
+/// one.
+async fn of_smaller_document(content: &Arc<dyn FileContent>, base: (Hash, Signature)) -> Result<Like, ClientError> {
+    let (content, base) = (Arc::clone(content), Arc::new(base));
+    if content.length() > COMPARED {
+        return Ok(Like::Base(base));
+    }
+    let comparing = tokio::task::spawn_blocking(move || {
+        let with_base = packed_length(&content, Some((&base.0, &base.1)))?;
+        let is_smaller = with_base < packed_length(&content, None)?;
+        Ok(if is_smaller { Like::Base(base) } else { Like::Nothing })
+    });
+    comparing.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?
 }
 
 /// Of contents that go, the one that a new one is likely like: with the same file name, or of about the same length.

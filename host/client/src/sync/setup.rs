@@ -1,6 +1,7 @@
 //! Making working copies: `init` and `clone`.
 
-use super::{Progress, Sync, SyncReport};
+use super::announce::announce_to;
+use super::{Progress, Sync, SyncReport, UNSEEN};
 use crate::budget::{LinkChoice, link_to};
 use crate::modules::ModuleBook;
 use crate::net::{Api, ServerUrl, token_for};
@@ -69,6 +70,10 @@ pub async fn init(folder: &Path, source: &Source, name: Option<&str>) -> Result<
     };
     let copy = WorkingCopy::create(folder, &source.server.to_string(), &source.workspace)?;
     copy.set_client_name(name)?;
+    if made {
+        copy.set_setting(UNSEEN, "1")?;
+    }
+    announce_to(&mut api, &copy).await?;
     Ok((copy, made))
 }
 

@@ -292,7 +292,7 @@ impl Sync<'_> {
         request: Vec<u8>,
     ) -> Result<(Vec<Option<Answer>>, u64), ClientError> {
         let mut by_sequence = BTreeMap::new();
-        let mut answers = self.api.ship(request).await?;
+        let mut answers = self.ship_named(batch, request).await?;
         while let Some(answer) = answers.next().await? {
             if answer.sequence == 0 {
                 let detail = answer.detail.unwrap_or_else(|| "the request was refused".to_owned());

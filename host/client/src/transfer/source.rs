@@ -3,7 +3,7 @@
 use crate::ClientError;
 use opship_record::Hash;
 use opship_record::limits::MAX_INLINE_PART;
-use opship_residual::{Signature, Signer, chunks, delta};
+use opship_residual::{Signature, Signer, chunks, delta, packed};
 use opship_world::FileContent;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -82,6 +82,36 @@ pub(crate) fn small_document(
         Ok(Short(document)) => Ok(Some((document, signed.signature()))),
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(None),
         Err(error) => Err(ClientError::io("reading a content to ship")(error)),
+    }
+}
+
+/// Bytes of the compressed document of a content, with a base or without. Blocks.
+///
+/// # Errors
+/// [`ClientError::Io`] if the content cannot be read as it is.
+pub(crate) fn packed_length(
+    content: &Arc<dyn FileContent>,
+    base: Option<(&Hash, &Signature)>,
+) -> Result<u64, ClientError> {
+    let length = content.length();
+    let make = || {
+        let encoder = packed::Encoder::new(Counting(0), length)?;
+        delta::make(Plain::new(Arc::clone(content)), length, base, encoder)?.finish()
+    };
+    make().map(|counted| counted.0).map_err(ClientError::io("reading a content to ship"))
+}
+
+/// Counts what is written.
+struct Counting(u64);
+
+impl Write for Counting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -16,8 +16,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// Bytes of a piece of the body: each takes nine more on the wire, and one is what still goes when the upload is held up.
+/// Bytes of a piece of the body: each takes nine more on the wire where the body's length is not stated, and one is what
+/// still goes when the upload is held up.
 const PIECE: usize = 256 << 10;
+/// Up to this length of its content a document is made before it is sent: then its length is stated, which takes fewer
+/// bytes. It is little, since nothing is sent meanwhile.
+const WHOLE: u64 = 4 << 20;
 /// Tries in a row that bring nothing before the upload is left to the next sync.
 const TRIES: u32 = 4;
 /// Pause before the first of them; each next is twice as long.
@@ -80,12 +84,12 @@ impl Upload {
     ///
     /// # Errors
     /// [`ClientError`]: what the server has stays there, and a later upload goes on from it.
-    pub(crate) async fn run(self, mut api: Api, held: watch::Receiver<bool>) -> Result<Outcome, ClientError> {
+    pub(crate) async fn run(self, api: &mut Api, held: watch::Receiver<bool>) -> Result<Outcome, ClientError> {
         let name = self.name();
         let mut offset = if self.begun { api.upload_offset(&name).await? } else { None };
         let mut tries = 0;
         loop {
-            let error = match self.send(&mut api, &name, offset, &held).await {
+            let error = match self.send(api, &name, offset, &held).await {
                 Err(ClientError::Problem { status: 404 | 405, .. }) if offset.is_none() => return Ok(Outcome::Unknown),
                 Err(ClientError::Problem { kind, .. })
                     if matches!(kind.as_str(), "hash-mismatch" | "document" | "base-missing") =>
@@ -127,15 +131,17 @@ impl Upload {
         // The server may have the content: then it says so at once, and nothing is sent.
         let (wanted, is_wanted) = watch::channel(offset.is_some());
         let wanted = Arc::new(wanted);
-        let body = match offset {
-            Some(_) => RequestBody::Stream(receiver),
-            None => RequestBody::Expected(receiver, Arc::clone(&wanted)),
-        };
         let runtime = Handle::current();
-        let pieces = Pieces { sender, ready: Some(ready), wanted: Some(is_wanted), held: held.clone(), runtime };
+        let gathered = (self.content.length() <= WHOLE).then(Vec::new);
+        let (ready, is_wanted) = (Some(ready), Some(is_wanted));
+        let pieces = Pieces { sender, ready, wanted: is_wanted, held: held.clone(), runtime, gathered };
         let encoding = self.clone().encode(offset.unwrap_or(0), pieces);
         // Nothing is sent while what the server has is passed over. If that fails the encoder says why.
-        let _ = begins.await;
+        let length = begins.await.ok().flatten();
+        let body = match offset {
+            Some(_) => RequestBody::Stream(receiver, length),
+            None => RequestBody::Expected(receiver, length, Arc::clone(&wanted)),
+        };
         let sent = api.upload(name, offset, body).await;
         wanted.send_replace(true);
         let encoded = encoding.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
@@ -194,20 +200,25 @@ fn may_go_on(error: &ClientError) -> bool {
 /// Passes pieces on to the request, unless it is held up.
 struct Pieces {
     sender: mpsc::Sender<io::Result<Bytes>>,
-    /// Told at the first piece.
-    ready: Option<oneshot::Sender<()>>,
+    /// Told at the first piece, with the bytes that there are in all if that is known.
+    ready: Option<oneshot::Sender<Option<u64>>>,
     /// Does the server want the body? Asked before the first piece.
     wanted: Option<watch::Receiver<bool>>,
     held: watch::Receiver<bool>,
     runtime: Handle,
+    /// What was made so far, if all is made before any is sent.
+    gathered: Option<Vec<u8>>,
 }
 
-impl Write for Pieces {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+impl Pieces {
+    fn begin(&mut self, length: Option<u64>) {
         if let Some(ready) = self.ready.take() {
             // If nobody waits, sending shows it.
-            let _ = ready.send(());
+            let _ = ready.send(length);
         }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let (sender, wanted, held) = (&self.sender, self.wanted.take(), &mut self.held);
         let sent = self.runtime.block_on(async {
             if let Some(mut wanted) = wanted {
@@ -218,11 +229,26 @@ impl Write for Pieces {
             let _ = held.wait_for(|held| !held).await;
             sender.send(Ok(Bytes::copy_from_slice(bytes))).await
         });
-        sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.gathered {
+            Some(gathered) => gathered.extend_from_slice(bytes),
+            None => {
+                self.begin(None);
+                self.send(bytes)?;
+            }
+        }
         Ok(bytes.len())
     }
 
+    /// Sends what was gathered: the encoder does this at its end alone.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        let Some(gathered) = self.gathered.take() else { return Ok(()) };
+        self.begin(Some(gathered.len() as u64).filter(|length| *length > 0));
+        gathered.chunks(PIECE).try_for_each(|piece| self.send(piece))
     }
 }

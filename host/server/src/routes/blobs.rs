@@ -2,8 +2,8 @@
 
 use crate::auth::{Reader, Writer};
 use crate::body::{
-    CBOR, CBOR_SEQUENCE, COMPRESS_FROM, COMPRESSION_LEVEL, Encoding, Pieces, accepts_zstd, cbor, compressed_cbor,
-    discard, encoding, hash, read, read_hashes, stream, written,
+    COMPRESS_FROM, COMPRESSION_LEVEL, Encoding, Pieces, accepts_zstd, binary, compressed, discard, encoding, hash,
+    read, read_hashes, stream, written,
 };
 use crate::contents::read_all;
 use crate::problem::Problem;
@@ -188,7 +188,7 @@ pub(super) fn respond(state: &Shared, content: Content, headers: &HeaderMap, may
             // The tag is that of the plain bytes; this is another form of them.
             set(&mut response, header::ETAG, &format!("W/{tag}"));
             set(&mut response, header::CONTENT_ENCODING, "zstd");
-            *response.body_mut() = compressed(state, blob);
+            *response.body_mut() = packed(state, blob);
         }
         Asked::Whole => {
             set(&mut response, header::CONTENT_LENGTH, &length.to_string());
@@ -213,7 +213,7 @@ fn plain(blob: Arc<dyn FileContent>, part: Range<u64>) -> Body {
     }))
 }
 
-fn compressed(state: &Shared, blob: Arc<dyn FileContent>) -> Body {
+fn packed(state: &Shared, blob: Arc<dyn FileContent>) -> Body {
     written(Arc::clone(&state.writers), move |pieces: &mut Pieces| {
         let mut encoder = zstd::stream::write::Encoder::new(pieces, COMPRESSION_LEVEL)?;
         let mut at = 0;
@@ -246,7 +246,7 @@ pub(super) async fn missing(
 ) -> Result<Response, Problem> {
     let hashes = read_hashes(&state, &headers, body, MAX_HASHES).await?;
     let missing = blocking(move || state.store.missing_blobs(&scope, &hashes)).await??;
-    Ok(cbor(CBOR, codec::encode(&missing)))
+    Ok(binary(codec::encode(&missing)))
 }
 
 /// Small blobs, many at once; those that are not here or too large are left out.
@@ -270,7 +270,7 @@ pub(super) async fn fetch(
             let bytes = read_all(&*blob).map_err(|error| Problem::internal(&error))?;
             sequence.extend(codec::encode(&(hash, ByteVec::from(bytes))));
         }
-        Ok::<_, Problem>(compressed_cbor(CBOR_SEQUENCE, sequence, accepts_zstd))
+        Ok::<_, Problem>(compressed(sequence, accepts_zstd))
     });
     response.await?
 }

@@ -1,7 +1,7 @@
 //! Entries: ship, ask, list.
 
 use crate::auth::{Reader, Writer};
-use crate::body::{CBOR, CBOR_SEQUENCE, cbor, decode, json, query, read};
+use crate::body::{binary, decode, json, query, read};
 use crate::inflight::{Key, answered};
 use crate::json;
 use crate::problem::Problem;
@@ -9,18 +9,19 @@ use crate::ship::{Arrived, problem_answer, take};
 use crate::state::{State as Shared, blocking};
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use http::{HeaderMap, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use opship_record::answer::{Answer, Status, Verdict};
 use opship_record::entry::{ClientId, Entry};
 use opship_record::limits::MAX_REQUEST;
 use opship_record::{Error, Hash, codec};
-use opship_storage::EntryFilter;
+use opship_storage::{EntryFilter, Scope};
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,13 +33,24 @@ const MAX_STATES: usize = 10_000;
 const DEFAULT_PAGE: usize = 100;
 const MAX_PAGE: usize = 1000;
 
+/// The principal's own name, in the answer to a request that names its client.
+const AUTHOR: HeaderName = HeaderName::from_static("opship-author");
+
+#[derive(Deserialize)]
+struct Naming {
+    /// What the principal calls the client from which the entries come.
+    name: Option<String>,
+}
+
 /// Takes entries and answers each as soon as it ends.
 pub(super) async fn ship(
     State(state): State<Arc<Shared>>,
     Writer(scope): Writer,
+    uri: Uri,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let naming: Naming = query(&uri)?;
     let read = read(&state, &headers, body, MAX_REQUEST).await?;
     let (mut entries, malformed) = entries(&read.bytes);
     for (_, bytes) in &mut entries {
@@ -48,18 +60,46 @@ pub(super) async fn ship(
         let nothing = || Problem::malformed("the request holds no entry; send at least one");
         return Err(malformed.map(Problem::from).unwrap_or_else(nothing));
     }
+    let author = match naming.name {
+        Some(name) => Some(name_clients(&state, &scope, &entries, name).await?),
+        None => None,
+    };
     let place = format!("/v1/workspaces/{}/entries", scope.workspace());
     let named = entries.iter().map(|(entry, _)| entry.envelope.client).collect::<Vec<_>>();
     let arrived = take(&state, &scope, entries, read.memory);
-    let answers: FuturesUnordered<_> = arrived
+    let mut answers: FuturesUnordered<_> = arrived
         .into_iter()
         .zip(named)
         .map(|(arrived, client)| answer(arrived, state.answer_within, format!("{place}/{client}")))
         .collect();
     let last = malformed.map(|error| problem_answer(&Problem::from(error)));
-    let all = answers.chain(futures::stream::iter(last));
-    let body = Body::from_stream(all.map(|answer| Ok::<_, Infallible>(Bytes::from(answer.encode()))));
-    Ok((StatusCode::OK, [(header::CONTENT_TYPE, CBOR_SEQUENCE)], body).into_response())
+    let mut response = if answers.len() == 1 && last.is_none() {
+        // A body of a known length takes fewer bytes than one that comes bit by bit.
+        binary(answers.next().await.map(|answer| answer.encode()).unwrap_or_default())
+    } else {
+        let all = answers.chain(futures::stream::iter(last));
+        binary(Body::from_stream(all.map(|answer| Ok::<_, Infallible>(Bytes::from(answer.encode())))))
+    };
+    // A name that no header can hold is told where a client is named alone.
+    if let Some(author) = author.and_then(|author| HeaderValue::from_bytes(author.as_bytes()).ok()) {
+        response.headers_mut().insert(AUTHOR, author);
+    }
+    Ok(response)
+}
+
+/// Gives the clients of these entries a name; gives the principal's own.
+async fn name_clients(
+    state: &Arc<Shared>,
+    scope: &Arc<Scope>,
+    entries: &[(Entry, u64)],
+    name: String,
+) -> Result<String, Problem> {
+    let clients: BTreeSet<ClientId> = entries.iter().map(|(entry, _)| entry.envelope.client).collect();
+    let (state, scope) = (Arc::clone(state), Arc::clone(scope));
+    let naming = move || {
+        clients.iter().try_fold(String::new(), |_, client| Ok(state.store.name_client(&scope, client, &name)?))
+    };
+    blocking(naming).await?
 }
 
 /// The entries of a request with the bytes that each takes, up to the first malformed one.
@@ -127,7 +167,7 @@ pub(super) async fn show(
             Ok(None) => broken_off(number),
             Err(_) => accepted(number, uri.path().to_owned()),
         };
-        return Ok(cbor(CBOR, answer.encode()));
+        return Ok(binary(answer.encode()));
     }
     let own = Arc::clone(&state);
     let detail = blocking(move || {
@@ -141,13 +181,13 @@ pub(super) async fn show(
     });
     let found = detail.await?.map_err(|error: opship_storage::StorageError| Problem::from(error))?;
     match found {
-        Some((entry, _)) if as_cbor => Ok(cbor(CBOR, entry.answer().encode())),
+        Some((entry, _)) if as_cbor => Ok(binary(entry.answer().encode())),
         Some((_, Some((detail, author)))) => {
             Ok(json(StatusCode::OK, json::authored(json::detail(&detail), author.as_ref())))
         }
         Some((entry, None)) => Ok(json(StatusCode::OK, json::entry(&entry))),
         None => match state.inflight.last(&key) {
-            Some(answer) if as_cbor => Ok(cbor(CBOR, answer.encode())),
+            Some(answer) if as_cbor => Ok(binary(answer.encode())),
             Some(answer) => Ok(json(StatusCode::OK, json::answer(&answer))),
             None => Err(missing()),
         },
@@ -216,7 +256,7 @@ pub(super) async fn state(
         };
         asked.into_iter().map(held).collect::<Result<Vec<u8>, _>>()
     });
-    Ok(cbor(CBOR, codec::encode(&states.await??)))
+    Ok(binary(codec::encode(&states.await??)))
 }
 
 /// Takes note that nothing is left to decide of entries that ended `conflicted` or `rebased`.

@@ -2,8 +2,7 @@
 
 use crate::auth::{Reader, Writer};
 use crate::body::{
-    CBOR, CBOR_SEQUENCE, accepts_zstd, cbor, compressed_cbor, decode, discard, hash, query, read, stream,
-    stream_within, written,
+    accepts_zstd, binary, compressed, decode, discard, hash, query, read, stream, stream_within, written,
 };
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
@@ -243,7 +242,7 @@ pub(super) async fn documents(
     while let Some(result) = taken.next().await {
         refused.extend(result?);
     }
-    Ok(cbor(CBOR, codec::encode(&refused)))
+    Ok(binary(codec::encode(&refused)))
 }
 
 /// Which chunks does the workspace have? Asked for by the first 8 bytes of their hashes, one after the other; answered by a
@@ -265,7 +264,7 @@ pub(super) async fn chunks(
         eight.iter().enumerate().fold(0u8, |byte, (bit, found)| byte | u8::from(found.is_some()) << bit)
     };
     let bits: Vec<u8> = found.chunks(8).map(byte).collect();
-    Ok(cbor(HeaderValue::from_static("application/octet-stream"), bits))
+    Ok(binary(bits))
 }
 
 /// Documents of small contents, many at once: asked for as an array of `[hash, base]`. What is not here, too large, or of
@@ -297,7 +296,7 @@ pub(super) async fn fetch(
                 sequence.extend(codec::encode(&(hash, ByteVec::from(document))));
             }
         }
-        Ok::<_, Problem>(compressed_cbor(CBOR_SEQUENCE, sequence, accepts_zstd))
+        Ok::<_, Problem>(compressed(sequence, accepts_zstd))
     });
     response.await?
 }
@@ -331,8 +330,8 @@ pub(super) async fn document(
     let (blob, base) = opened.await??;
     let blob = blob.ok_or_else(|| Problem::not_found("blob", &name))?;
     // A base that is not here is left out, and so the tag is another.
-    let base_name = base.as_ref().map_or("none".to_owned(), |(base, _)| base.to_string());
-    let tag = format!("\"{}-{content}-{base_name}\"", packed::encoder_name());
+    let base_name = base.as_ref().map_or("none".to_owned(), |(base, _)| base.short());
+    let tag = format!("\"{}-{}-{base_name}\"", packed::encoder_name(), content.short());
     let wanted = headers.get(header::IF_MATCH).map(HeaderValue::as_bytes);
     if wanted.is_some_and(|wanted| wanted != tag.as_bytes()) {
         let detail = "the document would be another now; ask for it from its beginning";
@@ -348,9 +347,8 @@ pub(super) async fn document(
         let _permit = permit;
         compose(&composed, from, pieces).map_err(|error| io::Error::new(error.kind(), error.to_string()))
     });
-    let mut response = Response::new(body);
+    let mut response = binary(body);
     let tag = HeaderValue::from_str(&tag).map_err(|error| Problem::internal(&error))?;
     response.headers_mut().insert(header::ETAG, tag);
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
     Ok(response)
 }

@@ -1,13 +1,13 @@
 //! Trees of mounts, and single paths of the head.
 
 use crate::auth::{Reader, Writer};
-use crate::body::{CBOR_SEQUENCE, cbor, decode, hash, json, query, read, written};
+use crate::body::{binary, decode, hash, json, query, read, written};
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::Response;
+use http::{HeaderMap, StatusCode, Uri};
 use minicbor::bytes::ByteVec;
 use opship_record::limits::MAX_REQUEST;
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, Node};
@@ -63,7 +63,7 @@ pub(super) async fn get(
         });
         failed.map_or_else(|| exported.map_err(io::Error::other), Err)
     });
-    Ok((StatusCode::OK, [(header::CONTENT_TYPE, CBOR_SEQUENCE)], body).into_response())
+    Ok(binary(body))
 }
 
 #[derive(Deserialize)]
@@ -104,5 +104,5 @@ pub(super) async fn nodes(
         }
         Ok::<_, Problem>(sequence)
     });
-    Ok(cbor(CBOR_SEQUENCE, sequence.await??))
+    Ok(binary(sequence.await??))
 }

@@ -2,13 +2,13 @@
 
 use super::blobs::{Content, respond};
 use crate::auth::Reader;
-use crate::body::{CBOR_SEQUENCE, COMPRESSION_LEVEL, accepts_zstd, cbor, json, query, written};
+use crate::body::{COMPRESSION_LEVEL, accepts_zstd, binary, json, query, written, zstd_encoded};
 use crate::json;
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use opship_record::node::{Kind, Node};
 use opship_record::version::Version;
 use opship_record::{TreePath, codec};
@@ -137,16 +137,21 @@ pub(super) async fn file(
     Ok(response)
 }
 
+/// How many operations that a replay would make again are between two versions; told only if there are none.
+const OPERATIONS: HeaderName = HeaderName::from_static("operations");
+
 #[derive(Deserialize)]
 struct Since {
     from: u64,
     brief: Option<String>,
+    ops: Option<String>,
     to: Option<u64>,
     below: Option<String>,
 }
 
 /// What differs between a version and the head, or the version `to`, at and below a path, as a CBOR sequence: the version,
-/// then `[path, node or null]`. With `brief` nothing at all, 204, if the two are one.
+/// then `[path, node or null]`. With `brief` nothing at all, 204, if the two are one. With `ops` a header says so where no
+/// operation that a replay would make again is between them.
 pub(super) async fn changes(
     State(state): State<Arc<Shared>>,
     Reader(scope): Reader,
@@ -159,18 +164,28 @@ pub(super) async fn changes(
         None | Some("") => TreePath::root(),
         Some(path) => TreePath::new(path)?,
     };
-    let (from, to) = blocking(move || {
+    let (from, to, no_operations) = blocking(move || {
         let to = since.to.map_or("head".to_owned(), |number| number.to_string());
         // One that is forgotten is refused here, before anything is answered.
         let (from, _) = tree(&own, &own_scope, &since.from.to_string())?;
         let (to, _) = tree(&own, &own_scope, &to)?;
-        Ok::<_, Problem>((from, to))
+        let asked = since.ops.is_some() && from.number < to.number;
+        let none = asked && !own.store.has_operations(&own_scope, from.number, to.number)?;
+        Ok::<_, Problem>((from, to, none))
     })
     .await??;
     if since.brief.is_some() && from.number == to.number {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let feed = Feed { state, scope, from, to, below };
+    let mut response = feed(Feed { state, scope, from, to, below }, accepts_zstd(&headers)).await?;
+    if no_operations {
+        response.headers_mut().insert(OPERATIONS, HeaderValue::from_static("0"));
+    }
+    Ok(response)
+}
+
+/// Sends a feed, compressed for who takes that unless it is short.
+async fn feed(feed: Feed, accepts_zstd: bool) -> Result<Response, Problem> {
     let (feed, short) = blocking(move || {
         let mut short = Short(Vec::new());
         let written = feed.write(&mut short).is_ok();
@@ -178,20 +193,18 @@ pub(super) async fn changes(
     })
     .await?;
     if let Some(bytes) = short {
-        return Ok(cbor(CBOR_SEQUENCE, bytes));
+        return Ok(binary(bytes));
     }
-    let kind = (header::CONTENT_TYPE, CBOR_SEQUENCE);
     let writers = Arc::clone(&feed.state.writers);
-    if !accepts_zstd(&headers) {
-        return Ok((StatusCode::OK, [kind], written(writers, move |pieces| feed.write(pieces))).into_response());
+    if !accepts_zstd {
+        return Ok(binary(written(writers, move |pieces| feed.write(pieces))));
     }
     let body = written(writers, move |pieces| {
         let mut encoder = zstd::stream::write::Encoder::new(pieces, COMPRESSION_LEVEL)?;
         feed.write(&mut encoder)?;
         encoder.finish().map(drop)
     });
-    let encoding = (header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
-    Ok((StatusCode::OK, [kind, encoding], body).into_response())
+    Ok(zstd_encoded(body))
 }
 
 #[derive(Deserialize)]
@@ -210,7 +223,7 @@ pub(super) async fn operations(
     let found = blocking(move || state.store.operations(&scope, between.after, between.to)).await??;
     let items =
         found.iter().flat_map(|operation| codec::encode(&(operation.version, &operation.record, &operation.outputs)));
-    Ok(cbor(CBOR_SEQUENCE, items.collect()))
+    Ok(binary(items.collect::<Vec<u8>>()))
 }
 
 /// What a feed of changes is made from.

@@ -5,8 +5,10 @@ use crate::error::{BenchError, Result};
 use crate::place::succeed;
 use crate::text;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 /// The repository's own text.
 type Text = [(String, Vec<u8>)];
@@ -58,6 +60,8 @@ pub(super) fn cases() -> Vec<Case> {
         case!("sources-tar", |here, text| tar(here, text, false), |here, text| tar(here, text, true)),
         case!("compressed", |here, text| compressed(here, text, false), |here, text| compressed(here, text, true)),
         case!("media", media, |here, _| write(&here.join("another.bin"), &noise(99, 2 << 20))),
+        case!("mode-only", many_and_large, change_modes),
+        case!("mtime-only", many_and_large, touch_some),
     ]
 }
 
@@ -128,6 +132,35 @@ fn move_and_copy(here: &Path, _: &Text) -> Result<()> {
     fs::create_dir(here.join("best")).map_err(failed())?;
     fs::rename(here.join("holiday/1.bin"), here.join("best/one.bin")).map_err(failed())?;
     fs::copy(here.join("holiday/2.bin"), here.join("best/two.bin")).map(drop).map_err(failed())
+}
+
+/// Many small files, and a large one.
+fn many_and_large(here: &Path, text: &Text) -> Result<()> {
+    many(here, text)?;
+    large(here, text)
+}
+
+/// Some of the small files and the large one.
+fn some_and_large(here: &Path) -> Result<Vec<PathBuf>> {
+    let is_large = |path: &PathBuf| path.ends_with("large.txt");
+    let (large, small): (Vec<PathBuf>, Vec<PathBuf>) = files(here)?.into_iter().partition(is_large);
+    Ok(small.into_iter().step_by(MANY / EDITED).chain(large).collect())
+}
+
+/// They become executable; their bytes stay.
+fn change_modes(here: &Path, _: &Text) -> Result<()> {
+    some_and_large(here)?.iter().try_for_each(|path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(BenchError::io("set a mode"))
+    })
+}
+
+/// They get the time of now; their bytes stay.
+fn touch_some(here: &Path, _: &Text) -> Result<()> {
+    let now = SystemTime::now();
+    some_and_large(here)?.iter().try_for_each(|path| {
+        let touched = fs::File::options().write(true).open(path).and_then(|file| file.set_modified(now));
+        touched.map_err(BenchError::io("set a time"))
+    })
 }
 
 fn sqlite(error: rusqlite::Error) -> BenchError {

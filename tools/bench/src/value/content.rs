@@ -3,6 +3,7 @@
 use crate::error::{BenchError, Result};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -71,11 +72,19 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Each file's path below the folder with its bytes.
-pub(super) fn snapshot(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
+/// A file's mode, the nanoseconds of its last change since 1970, and its bytes.
+pub(super) type State = (u32, i128, Vec<u8>);
+
+/// Each file's path below the folder with its state.
+pub(super) fn snapshot(folder: &Path) -> Result<BTreeMap<PathBuf, State>> {
     let mut all = BTreeMap::new();
     for path in files(folder)? {
-        all.insert(path.strip_prefix(folder).unwrap_or(&path).to_owned(), read(&path)?);
+        let found = path.metadata().map_err(BenchError::io(format!("look at '{}'", path.display())))?;
+        let changed = i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec());
+        all.insert(
+            path.strip_prefix(folder).unwrap_or(&path).to_owned(),
+            (found.mode() & 0o777, changed, read(&path)?),
+        );
     }
     Ok(all)
 }
