@@ -143,6 +143,8 @@ pub struct StoredEntry {
     pub record: Option<Box<Record>>,
     /// When its author said that what it left to decide is decided, in milliseconds since 1970.
     pub resolved: Option<u64>,
+    /// Id of version `version`.
+    pub version_id: Option<Hash>,
 }
 
 impl StoredEntry {
@@ -156,6 +158,7 @@ impl StoredEntry {
             detail: self.detail.clone(),
             replay_micros: self.replay_micros,
             record: self.record.clone(),
+            version_mark: self.version_id.map(|id| id.mark().into()),
             ..Answer::new(self.sequence, Status::Ended)
         }
     }

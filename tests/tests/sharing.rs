@@ -281,3 +281,31 @@ fn what_is_secret_stands_in_no_log_and_what_is_not_encrypted_is_said() {
         }
     }
 }
+
+#[test]
+fn a_reader_who_changes_something_gets_what_others_make_all_the_same() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("file"), "text").unwrap();
+    place.ok(&here, ["sync"]);
+    let reader = Person::new(&place, "reader");
+    reader.ok(&reader.home, &["join", &invite(&place, &here, "ron", "read"), "work"]);
+    let work = reader.home.join("work");
+    fs::write(work.join("file"), "changed by who may only read").unwrap();
+    fs::write(work.join("mine"), "mine").unwrap();
+    for name in ["more", "and more"] {
+        fs::write(here.join(name), "others'").unwrap();
+        place.ok(&here, ["sync"]);
+        let refused = reader.run(&work, &["sync"]);
+        assert_eq!(refused.code, Some(126), "{refused}");
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(words.contains("role 'write'") && words.contains("opship drop"), "{words}");
+        assert!(work.join(name).exists(), "{refused}");
+    }
+    let pending = reader.json(&work, &["status"])["pending"][0]["number"].to_string();
+    reader.ok(&work, &["drop", &pending]);
+    assert_eq!(fs::read_to_string(work.join("file")).unwrap(), "changed by who may only read");
+    reader.ok(&work, &["restore", "file", "--version", "1", "--to", "as it was"]);
+    assert_eq!(fs::read_to_string(work.join("as it was/file")).unwrap(), "text");
+}

@@ -1,12 +1,13 @@
 //! The log as the network half and the command line use it.
 
-use crate::db::{self, index, log, meta, remote, set_meta};
+use crate::db::{self, index, log, meta, remote, set_meta, unset_meta};
 use crate::log::{Deferred, EntryState, LogEntry, Origin, Traffic};
 use crate::{ClientError, WorkingCopy};
 use opship_record::answer::Answer;
 use opship_record::node::Node;
 use opship_record::record::Lists;
 use opship_record::{Hash, TreePath};
+use rusqlite::Connection;
 
 impl WorkingCopy {
     /// The entries that have no verdict yet, in order, with their encoded bodies and what they wait for.
@@ -105,21 +106,20 @@ impl WorkingCopy {
     ///
     /// # Errors
     /// [`ClientError::Database`].
-    pub fn base(&self) -> Result<(u64, Option<Hash>), ClientError> {
+    pub fn base(&self) -> Result<(u64, Option<[u8; 8]>), ClientError> {
         let db = self.shared.db.read();
-        let id: Option<[u8; 32]> = meta(&db, "base_id")?;
-        Ok((meta::<i64>(&db, "base_number")?.map_or(0, db::uint), id.map(Hash::from_bytes)))
+        let number = meta::<i64>(&db, "base_number")?.map_or(0, db::uint);
+        let (mark, id): (Option<[u8; 8]>, Option<[u8; 32]>) = (meta(&db, "base_mark")?, meta(&db, "base_id")?);
+        // Working copies of earlier builds have the whole id.
+        Ok((number, mark.or(id.map(|id| Hash::from_bytes(id).mark()))))
     }
 
     /// Sets the version that the working copy stands on, once a pull to it is complete but for what was deferred.
     ///
     /// # Errors
     /// [`ClientError::Database`].
-    pub fn set_base(&self, number: u64, id: &Hash) -> Result<(), ClientError> {
-        self.shared.db.write(|db| {
-            set_meta(db, "base_number", db::int(number))?;
-            Ok(set_meta(db, "base_id", id.as_bytes())?)
-        })
+    pub fn set_base(&self, number: u64, mark: Option<[u8; 8]>) -> Result<(), ClientError> {
+        self.shared.db.write(|db| set_base(db, number, mark))
     }
 
     /// Paths that pulls left alone, with the server's states of them.
@@ -151,4 +151,15 @@ impl WorkingCopy {
     ) -> Result<Option<std::sync::Arc<dyn opship_world::FileContent>>, ClientError> {
         crate::source::content_of(&self.shared, hash)
     }
+}
+
+/// Sets the version that the working copy stands on; `mark`: the beginning of its id, if that is known.
+pub(crate) fn set_base(db: &Connection, number: u64, mark: Option<[u8; 8]>) -> Result<(), ClientError> {
+    set_meta(db, "base_number", db::int(number))?;
+    unset_meta(db, "base_id")?;
+    match mark {
+        Some(mark) => set_meta(db, "base_mark", mark)?,
+        None => unset_meta(db, "base_mark")?,
+    }
+    Ok(())
 }

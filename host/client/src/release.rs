@@ -4,12 +4,12 @@ use crate::conflict::move_beside;
 use crate::db::keep::{self, Displaced};
 use crate::db::log;
 use crate::exchange::hash_at;
-use crate::fs::is_absent;
+use crate::fs::{Found, is_absent};
 use crate::staging::{Staging, kept_path};
 use crate::working_copy::Shared;
 use crate::{ClientError, EntryState, WorkingCopy};
-use opship_record::TreePath;
 use opship_record::node::Kind;
+use opship_record::{Hash, TreePath};
 
 impl WorkingCopy {
     /// Drops what is kept for an ended entry: copies of what it read, and the files that it displaced. A displaced file
@@ -96,7 +96,7 @@ fn drop_displaced(shared: &Shared, displaced: &Displaced) -> Result<Dropped, Cli
     // First who has it open, then what it holds: nobody can open it any more, so nothing changes in between.
     let open = found.kind == Some(Kind::File) && is_open(shared, &displaced.file);
     let same = (found.signature == displaced.signature && !displaced.racy)
-        || hash_at(shared, &displaced.file, &found).map_err(failed())? == displaced.hash;
+        || hash_of_ours(shared, displaced, &found) == Some(displaced.hash);
     if !same {
         return move_beside(shared, &displaced.file, &displaced.path).map(Dropped::Copied);
     }
@@ -105,6 +105,17 @@ fn drop_displaced(shared: &Shared, displaced: &Displaced) -> Result<Dropped, Cli
     }
     shared.root.unlink(&displaced.file).map_err(failed())?;
     Ok(Dropped::Gone)
+}
+
+/// The hash of what was displaced. Its owner may have had no right to read it; it is ours now. `None`: it cannot be read all
+/// the same, so that nobody can say whether it is as it was.
+fn hash_of_ours(shared: &Shared, displaced: &Displaced, found: &Found) -> Option<Option<Hash>> {
+    if found.kind == Some(Kind::File) && found.mode & 0o400 == 0 {
+        // What does not succeed shows below.
+        let _ = shared.root.set_mode(&displaced.file, found.mode | 0o400);
+    }
+    let read = hash_at(shared, &displaced.file, found);
+    read.inspect_err(|error| tracing::debug!(path = %displaced.path, %error, "cannot be read; kept beside")).ok()
 }
 
 fn is_open(shared: &Shared, file: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::choice::Prediction;
 use crate::db::index::Row;
-use crate::db::{self, index, log, meta, remote, set_meta, unset_meta, waits};
+use crate::db::{index, log, meta, remote, set_meta, waits};
 use crate::fs::OPSHIP;
 use crate::log::{Deferred, EntryState, LogEntry};
 use crate::{ClientError, WorkingCopy};
@@ -154,15 +154,23 @@ impl WorkingCopy {
         log::unreleased(&self.shared.db.read())
     }
 
-    /// Sets the number of the version that the working copy stands on where its id is not known: all versions up to it
-    /// were made by entries of this working copy.
+    /// The server's history is another than the one that the working copy stood on: the index keeps only what entries
+    /// without a final verdict wrote, and everything else is as in a folder that was never synced.
     ///
     /// # Errors
-    /// [`ClientError::Database`].
-    pub fn set_base_number(&self, number: u64) -> Result<(), ClientError> {
+    /// [`ClientError::Database`], [`ClientError::Io`].
+    pub(crate) fn forget_history(&self) -> Result<(), ClientError> {
+        let _lock = self.lock()?;
         self.shared.db.write(|db| {
-            set_meta(db, "base_number", db::int(number))?;
-            Ok(unset_meta(db, "base_id")?)
+            for (path, _) in index::all_below(db, &TreePath::root())? {
+                if !waits::is_written(db, &path)? {
+                    index::remove(db, &path)?;
+                }
+            }
+            for deferred in remote::deferred(db)? {
+                remote::undefer(db, &deferred.path)?;
+            }
+            crate::ledger::set_base(db, 0, None)
         })
     }
 

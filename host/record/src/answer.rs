@@ -2,6 +2,7 @@
 
 use crate::record::Record;
 use crate::{Error, Hash, TreePath, codec};
+use minicbor::bytes::ByteArray;
 use minicbor::{Decode, Decoder, Encode};
 use std::fmt;
 
@@ -361,6 +362,9 @@ pub struct Answer {
     /// After `rebased`: the record of the run on the other inputs.
     #[n(11)]
     pub record: Option<Box<Record>>,
+    /// The first 8 bytes of the id of version `version`: numbers alone do not tell one history from another.
+    #[n(12)]
+    pub version_mark: Option<ByteArray<8>>,
 }
 
 /// Reads a number of a closed list, `None` for one that a newer server has added. (Left to itself minicbor also skips the
@@ -394,6 +398,7 @@ impl Answer {
             location: None,
             replay_micros: None,
             record: None,
+            version_mark: None,
         }
     }
 

@@ -35,6 +35,13 @@ impl Hash {
         &self.0
     }
 
+    /// The first 8 bytes: enough to tell whether it is the expected one of two that came about without malice.
+    pub fn mark(&self) -> [u8; 8] {
+        let mut mark = [0; 8];
+        mark.copy_from_slice(&self.0[..8]);
+        mark
+    }
+
     /// The first 12 hexadecimal digits, for people.
     pub fn short(&self) -> String {
         self.to_string().chars().take(12).collect()

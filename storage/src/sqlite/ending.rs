@@ -171,7 +171,7 @@ fn insert_entry(
     head: &Version,
 ) -> Result<StoredEntry> {
     let (envelope, ending) = (&entry.envelope, &entry.ending);
-    let number = version.unwrap_or(head).number;
+    let (number, version_id) = (version.unwrap_or(head).number, version.unwrap_or(head).id());
     let time = now();
     let mut insert = connection.prepare_cached(
         "INSERT INTO entry (workspace, client, sequence, body_id, kind, body, lists, verdict, reason, version,
@@ -218,5 +218,6 @@ fn insert_entry(
         time,
         record: ending.record.clone(),
         resolved: None,
+        version_id: Some(version_id),
     })
 }

@@ -12,7 +12,8 @@ use rusqlite::{Connection, Row, params};
 use std::collections::BTreeSet;
 
 const COLUMNS: &str = "id, client, sequence, body_id, kind, verdict, reason, version, made_version, report, detail, \
-                       replay_micros, received, sent, principal, time, rebased, resolved";
+                       replay_micros, received, sent, principal, time, rebased, resolved, \
+                       (SELECT v.id FROM version v WHERE v.workspace = entry.workspace AND v.number = entry.version)";
 
 /// The entry with this key.
 pub(crate) fn by_key(
@@ -34,8 +35,8 @@ pub(crate) fn by_id(connection: &Connection, workspace: i64, id: i64) -> Result<
     let mut rows = find.query([workspace, id])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let entry = entry_at(row)?;
-    let body = Body::decode(entry.kind, &row.get::<_, Vec<u8>>(18)?).map_err(StorageError::damaged)?;
-    let lists = pack::unpack_lists(&row.get::<_, Vec<u8>>(19)?)?;
+    let body = Body::decode(entry.kind, &row.get::<_, Vec<u8>>(19)?).map_err(StorageError::damaged)?;
+    let lists = pack::unpack_lists(&row.get::<_, Vec<u8>>(20)?)?;
     let mut pins = connection.prepare_cached("SELECT hash FROM pin WHERE entry = ?1 ORDER BY hash")?;
     let pinned = pins.query_map([id], |row| hash_at(row, 0))?.collect::<rusqlite::Result<_>>()?;
     Ok(Some(EntryDetail { entry, body, lists, pinned }))
@@ -161,6 +162,7 @@ fn entry_at(row: &Row<'_>) -> Result<StoredEntry> {
         time: unsigned_at(row, 15)?,
         record: rebased.as_deref().map(Record::decode).transpose().map_err(StorageError::damaged)?.map(Box::new),
         resolved: resolved.and_then(|time| u64::try_from(time).ok()),
+        version_id: row.get::<_, Option<[u8; 32]>>(18)?.map(Hash::from_bytes),
     })
 }
 

@@ -47,7 +47,12 @@ const REQUEST_WINDOW: u32 = 24;
 pub struct Api {
     pub(super) transport: Transport,
     workspace: String,
+    /// What is asked to be the server's history too, until it has said so.
+    standing: Option<String>,
 }
+
+/// The type of problem with which a server refuses a client that stands on a version that it does not have.
+pub const OTHER_HISTORY: &str = "other-history";
 
 /// What `GET /v1/server` says.
 #[derive(Debug, Clone, Deserialize)]
@@ -141,7 +146,7 @@ pub enum HeldState {
 impl Api {
     /// The API of `server` as seen with `token`, for `workspace`.
     pub fn new(server: ServerUrl, token: String, workspace: &str) -> Api {
-        Api { transport: Transport::new(server, token), workspace: workspace.to_owned() }
+        Api { transport: Transport::new(server, token), workspace: workspace.to_owned(), standing: None }
     }
 
     /// Counts all bytes on a link's account, and stops at its budget.
@@ -156,7 +161,7 @@ impl Api {
 
     /// The same API over a connection of its own, for large bodies ([`Transport::for_bulk`]).
     pub(crate) fn for_bulk(&self) -> Api {
-        Api { transport: self.transport.for_bulk(), workspace: self.workspace.clone() }
+        Api { transport: self.transport.for_bulk(), workspace: self.workspace.clone(), standing: None }
     }
 
     pub(super) fn path(&self, rest: &str) -> String {
@@ -220,6 +225,13 @@ impl Api {
         self.get_json(&self.path("")).await
     }
 
+    /// The working copy stands on a version, whose id begins so, if that is known: the next request of changes or entries is
+    /// refused with [`OTHER_HISTORY`] if the server has another there.
+    pub fn stand_on(&mut self, number: u64, mark: Option<[u8; 8]>) {
+        let mark = mark.map(|mark| mark.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        self.standing = (number > 0).then(|| mark.map_or(number.to_string(), |mark| format!("{number}.{mark}")));
+    }
+
     /// Ships a request of entries; the answers come from the reader, one by one.
     pub async fn ship(&mut self, request: Vec<u8>) -> Result<Answers, ClientError> {
         let path = self.path("/entries");
@@ -233,7 +245,9 @@ impl Api {
     }
 
     async fn ship_to(&mut self, path: &str, request: Vec<u8>) -> Result<Answers, ClientError> {
-        let (response, sent) = self.post_packed(path, request).await?;
+        let path = self.standing_at(path);
+        let (response, sent) = self.post_packed(&path, request).await?;
+        self.standing = None;
         let author = response.headers.get(AUTHOR).and_then(|name| String::from_utf8(name.as_bytes().to_vec()).ok());
         Ok(Answers { body: response.body, sent, author })
     }
@@ -464,7 +478,10 @@ impl Api {
     /// What differs between version `from` and the head: first the head, then each path with what it is now. `None`: that
     /// version is the head.
     pub async fn changes(&mut self, from: u64) -> Result<Option<(Version, Changes)>, ClientError> {
-        self.changes_at(&format!("/changes?from={from}&brief&ops")).await
+        let path = self.standing_at(&format!("/changes?from={from}&brief&ops"));
+        let changes = self.changes_at(&path).await?;
+        self.standing = None;
+        Ok(changes)
     }
 
     /// What differs between two versions at and below a path: first `to`, then each path with what it is there.
@@ -477,6 +494,12 @@ impl Api {
         let below = percent(below.as_str());
         let found = self.changes_at(&format!("/changes?from={from}&to={to}&below={below}")).await?;
         found.ok_or_else(|| ClientError::Protocol { detail: "the server sent no version".to_owned() })
+    }
+
+    /// An address that asks for the history too.
+    fn standing_at(&self, path: &str) -> String {
+        let sign = if path.contains('?') { '&' } else { '?' };
+        self.standing.as_ref().map_or(path.to_owned(), |standing| format!("{path}{sign}is={standing}"))
     }
 
     async fn changes_at(&mut self, path: &str) -> Result<Option<(Version, Changes)>, ClientError> {

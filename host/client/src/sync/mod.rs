@@ -36,12 +36,12 @@ use crate::adopt::Unindexed;
 use crate::budget::{Link, LinkChoice, link_to};
 use crate::choice::Ship;
 use crate::modules::ModuleBook;
-use crate::net::{Api, ServerUrl, token_for};
+use crate::net::{Api, OTHER_HISTORY, ServerUrl, token_for};
 use crate::staging::Staging;
 use crate::transfer::Memory;
 use crate::{ClientError, WorkingCopy};
 use names::Arrived;
-use opship_engine::Engine;
+use opship_engine::{Engine, failpoint};
 use opship_record::answer::Verdict;
 use opship_record::entry::ClientId;
 use opship_record::{Hash, TreePath};
@@ -69,8 +69,8 @@ pub struct Sync<'a> {
     link: Option<Link>,
     /// How operations are shipped.
     ship: Ship,
-    /// Versions that entries of this sync made.
-    own_versions: Vec<u64>,
+    /// Versions that entries of this sync made, with their marks.
+    own_versions: BTreeMap<u64, Option<[u8; 8]>>,
     /// Paths whose states in the index may be newer than the version that the working copy stands on.
     ahead: BTreeSet<TreePath>,
     /// What is remembered for transfers.
@@ -147,7 +147,7 @@ impl<'a> Sync<'a> {
             book,
             api,
             progress,
-            own_versions: Vec::new(),
+            own_versions: BTreeMap::new(),
             ahead: BTreeSet::new(),
             adopting: None,
             memory: Memory::open(&copy.own_folder()),
@@ -202,22 +202,15 @@ impl<'a> Sync<'a> {
         self.leave_forked_identity().await?;
         self.interrupted = self.copy.setting(UNSETTLED)?.is_some_and(|mark| !mark.is_empty());
         self.ahead = self.copy.paths_ahead()?;
+        self.stand()?;
         self.adopt(&mut report.pulled).await?;
-        for _ in 0..ROUNDS {
-            self.append_changes()?;
-            self.choose()?;
-            let (begun, before) = (Instant::now(), counter.count());
-            self.ship(&mut report).await?;
-            self.announce().await?;
-            self.note_round_trip()?;
-            self.copy.note_rate(counter.count().since(before).sent, begun.elapsed().as_secs_f64())?;
-            self.release_ended(&mut report)?;
-            // A conflict makes copies, which are shipped in the next round.
-            let conflicts = self.settle_conflicts(&mut report.pulled).await?;
-            self.pull(&mut report.pulled).await?;
-            if !conflicts {
-                break;
-            }
+        let mut rounds = self.rounds(&mut report).await;
+        if matches!(&rounds, Err(ClientError::Problem { kind, .. }) if kind == OTHER_HISTORY) {
+            self.begin_anew(&mut report.pulled).await?;
+            rounds = self.rounds(&mut report).await;
+        }
+        if let Err(error) = rounds {
+            return Err(self.refused(error, &mut report).await);
         }
         self.remember_signatures()?;
         report.pulled.names = self.arrived.remarkable(self.copy)?;
@@ -226,6 +219,58 @@ impl<'a> Sync<'a> {
         (report.sent, report.received) = (traffic.sent, traffic.received);
         report.seconds = start.elapsed().as_secs_f64();
         Ok(report)
+    }
+
+    /// Ships and pulls until nothing that came makes something new to ship.
+    async fn rounds(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
+        let counter = self.api.counter();
+        for _ in 0..ROUNDS {
+            self.append_changes()?;
+            self.choose()?;
+            let (begun, before) = (Instant::now(), counter.count());
+            self.ship(report).await?;
+            self.announce().await?;
+            self.note_round_trip()?;
+            self.copy.note_rate(counter.count().since(before).sent, begun.elapsed().as_secs_f64())?;
+            self.release_ended(report)?;
+            // A conflict makes copies, which are shipped in the next round.
+            let conflicts = self.settle_conflicts(&mut report.pulled).await?;
+            self.pull(&mut report.pulled).await?;
+            if !conflicts {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the server say whether it has the version that the working copy stands on.
+    fn stand(&mut self) -> Result<(), ClientError> {
+        let (base, mark) = self.copy.base()?;
+        self.api.stand_on(base, mark);
+        Ok(())
+    }
+
+    /// The server does not have the version that the working copy stands on. What it says would look like changes by others,
+    /// although it is what came before: so all that is here counts as found here, and is compared with what the server has.
+    async fn begin_anew(&mut self, report: &mut PullReport) -> Result<(), ClientError> {
+        self.copy.forget_history()?;
+        failpoint::hit("history-forgotten");
+        (self.own_versions, self.ahead) = (BTreeMap::new(), BTreeSet::new());
+        report.other_history = true;
+        self.stand()?;
+        self.adopt(report).await
+    }
+
+    /// Somebody who may not ship, or for whom there is no room, still gets what others made.
+    async fn refused(&mut self, error: ClientError, report: &mut SyncReport) -> ClientError {
+        let ClientError::Problem { status: 403 | 507, .. } = &error else { return error };
+        match self.pull(&mut report.pulled).await {
+            Ok(_) => ClientError::Refused(format!(
+                "{error}; what others changed was pulled all the same. Your changes stay here: 'opship status' lists them, \
+                 'opship drop' takes an entry out of the log"
+            )),
+            Err(_) => error,
+        }
     }
 
     /// Takes an entry that has not ended out of the log, with all that wait for it: their results stay as ordinary changes of

@@ -51,7 +51,7 @@ impl Sync<'_> {
         }
         report.version = base;
         if let Some(head) = head {
-            self.copy.set_base(head.number, &head.id())?;
+            self.copy.set_base(head.number, Some(head.id().mark()))?;
             report.version = head.number;
         }
         news |= self.apply_deferred(report).await?;
@@ -110,13 +110,13 @@ impl Sync<'_> {
 
     /// If all versions after `base` are known to be our own, the head is here already: its number, and the base is moved.
     fn own_versions_only(&mut self, base: u64) -> Result<Option<u64>, ClientError> {
-        let own = std::mem::take(&mut self.own_versions);
-        let newer: BTreeSet<u64> = own.into_iter().filter(|version| *version > base).collect();
-        let Some(last) = newer.last().copied() else { return Ok(None) };
+        let mut newer = std::mem::take(&mut self.own_versions);
+        newer.retain(|version, _| *version > base);
+        let Some((last, mark)) = newer.last_key_value().map(|(last, mark)| (*last, *mark)) else { return Ok(None) };
         if newer.len() as u64 != last - base {
             return Ok(None);
         }
-        self.copy.set_base_number(last)?;
+        self.copy.set_base(last, mark)?;
         Ok(Some(last))
     }
 

@@ -77,6 +77,9 @@ pub struct PullReport {
     pub names: Vec<(String, String)>,
     /// Conflict copies that were made.
     pub conflict_copies: Vec<String>,
+    /// Does the server not have the version that the working copy stood on, so that all was compared anew?
+    #[serde(default)]
+    pub other_history: bool,
 }
 
 impl SyncReport {
@@ -90,6 +93,7 @@ impl SyncReport {
         self.pulled.replayed.extend(later.pulled.replayed);
         self.pulled.names.extend(later.pulled.names);
         self.pulled.conflict_copies.extend(later.pulled.conflict_copies);
+        self.pulled.other_history |= later.pulled.other_history;
         self.sent += later.sent;
         self.received += later.received;
         self.seconds += later.seconds;

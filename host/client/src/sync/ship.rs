@@ -211,7 +211,16 @@ impl Sync<'_> {
         let counter = self.api.counter();
         let (before, length) = (counter.count(), bytes.len() as u64);
         let begun = Instant::now();
-        let (answers, sent) = self.collect_answers(&entries, bytes).await?;
+        let (answers, sent) = match self.collect_answers(&entries, bytes).await {
+            // It was refused before it was read.
+            Err(error @ ClientError::Problem { status: 400..500 | 507, .. }) => {
+                for (entry, ..) in entries.iter().filter(|(entry, ..)| !entry.sent) {
+                    self.copy.mark_not_held(entry.number)?;
+                }
+                return Err(error);
+            }
+            answers => answers?,
+        };
         shipping.progress.took(begun.elapsed());
         let mut overhead = counter.count().since(before);
         overhead.sent = overhead.sent.saturating_sub(sent);
@@ -378,7 +387,7 @@ impl Sync<'_> {
             self.learn(entry, &answer)?;
         }
         if answer.verdict.is_some_and(Verdict::is_final_for_client) && changes_something(entry)? {
-            self.own_versions.extend(answer.version);
+            self.own_versions.extend(answer.version.map(|version| (version, answer.version_mark.map(Into::into))));
             let changes = self.copy.lists(entry.number)?.changes;
             self.changed.extend(&changes);
             self.ahead.extend(changes.into_iter().map(|change| change.path));

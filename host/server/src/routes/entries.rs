@@ -1,5 +1,6 @@
 //! Entries: ship, ask, list.
 
+use super::versions::same_history;
 use crate::auth::{Reader, Writer};
 use crate::body::{binary, decode, json, query, read};
 use crate::inflight::{Key, answered};
@@ -40,6 +41,8 @@ const AUTHOR: HeaderName = HeaderName::from_static("opship-author");
 struct Naming {
     /// What the principal calls the client from which the entries come.
     name: Option<String>,
+    /// What the client stands on.
+    is: Option<String>,
 }
 
 /// Takes entries and answers each as soon as it ends.
@@ -59,6 +62,10 @@ pub(super) async fn ship(
     if entries.is_empty() {
         let nothing = || Problem::malformed("the request holds no entry; send at least one");
         return Err(malformed.map(Problem::from).unwrap_or_else(nothing));
+    }
+    if let Some(is) = naming.is {
+        let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
+        blocking(move || same_history(&own, &own_scope, Some(&is))).await??;
     }
     let author = match naming.name {
         Some(name) => Some(name_clients(&state, &scope, &entries, name).await?),

@@ -145,6 +145,7 @@ struct Since {
     from: u64,
     brief: Option<String>,
     ops: Option<String>,
+    is: Option<String>,
     to: Option<u64>,
     below: Option<String>,
 }
@@ -166,6 +167,7 @@ pub(super) async fn changes(
     };
     let (from, to, no_operations) = blocking(move || {
         let to = since.to.map_or("head".to_owned(), |number| number.to_string());
+        same_history(&own, &own_scope, since.is.as_deref())?;
         // One that is forgotten is refused here, before anything is answered.
         let (from, _) = tree(&own, &own_scope, &since.from.to_string())?;
         let (to, _) = tree(&own, &own_scope, &to)?;
@@ -270,6 +272,23 @@ impl Write for Short {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Refuses a client that stands on a version that this workspace does not have: `N`, or `N.MARK` with the beginning of its
+/// id in hexadecimal digits. What such a client takes for changes of others may be what the server has lost.
+pub(super) fn same_history(state: &Shared, scope: &Scope, is: Option<&str>) -> Result<(), Problem> {
+    let Some(is) = is else { return Ok(()) };
+    let (number, mark) = is.split_once('.').unwrap_or((is, ""));
+    let number = number.parse().map_err(|_| Problem::malformed("'is' names a version by its number, as in is=7"))?;
+    let known = state.store.version(scope, number)?;
+    if known.is_some_and(|version| version.id().to_string().starts_with(mark)) {
+        return Ok(());
+    }
+    let detail = format!(
+        "this workspace has no version {number} as this client knows it: the server's data was restored from a backup, or \
+         is another's; a client of this version compares everything and goes on"
+    );
+    Err(Problem::new(StatusCode::CONFLICT, "other-history", detail))
 }
 
 /// A version by number or `head`.
