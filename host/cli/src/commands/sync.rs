@@ -183,6 +183,7 @@ pub(super) fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value 
             "names": report.pulled.names,
             "replayed": report.pulled.replayed.iter().map(replayed).collect::<Vec<_>>(),
             "conflict_copies": report.pulled.conflict_copies,
+            "notes": report.pulled.notes,
         },
         "sent": report.sent,
         "received": report.received,
@@ -240,6 +241,9 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
     }
     for path in &report.pulled.conflict_copies {
         output::note(&format!("your own bytes are kept as '{path}'"));
+    }
+    for note in &report.pulled.notes {
+        output::note(note);
     }
     let waits = match waiting as u64 {
         0 => "in sync".to_owned(),

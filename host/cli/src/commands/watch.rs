@@ -95,6 +95,9 @@ fn synced(report: &SyncReport) {
     for path in &report.pulled.conflict_copies {
         output::note(&format!("your own bytes are kept as '{path}'"));
     }
+    for note in &report.pulled.notes {
+        output::note(note);
+    }
     output::line(&format!(
         "version {}, {} pulled, {} sent, {} received",
         report.pulled.version,

@@ -1,6 +1,7 @@
 //! Sync: ship what waits, answer what the server needs, get what others did.
 
 mod announce;
+mod claim;
 mod conflict;
 mod diff;
 mod metered;
@@ -20,14 +21,18 @@ mod signatures;
 mod undo;
 mod value_cost;
 
+pub(crate) use claim::{BUNDLED, Unconfirmed};
 pub use diff::{DiffOptions, TreeDifference};
 pub(crate) use metered::has_work;
 pub use metered::{Waiting, waiting};
+pub(crate) use names::Arrived;
+pub(crate) use pull::batches;
 pub use put::PutReport;
 pub use report::{EntryReport, PullReport, Replayed, SyncReport};
 pub use resolve::Keep;
 pub use restore::Destination;
 pub use setup::{Source, clone, init};
+pub(crate) use signatures::LEAST as SIGNED_FROM;
 pub use undo::UndoOptions;
 
 use crate::adopt::Unindexed;
@@ -37,7 +42,6 @@ use crate::net::{Api, ServerUrl, token_for};
 use crate::staging::Staging;
 use crate::transfer::Memory;
 use crate::{ClientError, WorkingCopy};
-use names::Arrived;
 use opship_engine::Engine;
 use opship_record::answer::Verdict;
 use opship_record::entry::ClientId;
@@ -95,7 +99,7 @@ pub struct Sync<'a> {
 /// Set while states of the server come into the index that are newer than the version that the working copy stands on.
 /// What differs between that version and the head does not tell then what differs here: another may have brought a path
 /// back to what it was.
-const UNSETTLED: &str = "net.unsettled";
+pub(crate) const UNSETTLED: &str = "net.unsettled";
 
 /// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
 /// value entry, which needs one more round.
@@ -187,6 +191,7 @@ impl<'a> Sync<'a> {
         self.leave_forked_identity().await?;
         self.interrupted = self.copy.setting(UNSETTLED)?.is_some_and(|mark| !mark.is_empty());
         self.ahead = self.copy.paths_ahead()?;
+        self.confirm_bundle(&mut report.pulled).await?;
         self.adopt(&mut report.pulled).await?;
         for _ in 0..ROUNDS {
             self.append_changes()?;
