@@ -207,6 +207,13 @@ fn what_a_version_holds_is_left_out_and_who_lacks_it_is_told() {
     assert_eq!(apply(&place, &late, &second).code, Some(0));
     place.ok(&late, ["sync"]);
     assert_same_tree(&here, &late);
+
+    server.stop();
+    let file = place.path("offline.bundle");
+    let printed = place.run(&here, ["bundle", "create", file.to_str().unwrap(), "--since", "2"]);
+    assert_ne!(printed.code, Some(0), "{printed}");
+    assert!(String::from_utf8_lossy(&printed.stderr).contains("'--since 3'"), "{printed}");
+    place.ok(&here, ["bundle", "create", file.to_str().unwrap(), "--since", "3"]);
 }
 
 #[test]
@@ -464,4 +471,28 @@ fn a_dry_run_says_what_would_be_and_makes_nothing() {
     let said = place.json(&place.folder("empty"), ["bundle", "apply", file.to_str().unwrap(), "--dry-run"]);
     assert_eq!((said["version"].as_u64(), said["done"].as_bool()), (Some(1), Some(false)), "{said}");
     assert!(fs::read_dir(place.path("empty")).unwrap().next().is_none());
+}
+
+#[test]
+fn a_folder_with_more_files_than_go_at_once_is_renamed_by_disk() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::create_dir(here.join("before")).unwrap();
+    for number in 0..1_200 {
+        fs::write(here.join(format!("before/{number}")), format!("file {number}\n")).unwrap();
+    }
+    place.ok(&here, ["sync"]);
+    let version = |copy: &Path| place.json(copy, ["status"])["version"].to_string();
+    let first = version(&here);
+    let there = clone_of(&place, &bundle(&place, &here, "1.bundle"), "there");
+    fs::rename(here.join("before"), here.join("later")).unwrap();
+    place.ok(&here, ["sync"]);
+    let second = place.path("2.bundle");
+    let made = place.json(&here, ["bundle", "create", second.to_str().unwrap(), "--since", &first]);
+    assert_eq!(made["contents"].as_u64(), Some(0), "{made}");
+    let applied = apply(&place, &there, &second);
+    assert_eq!(applied.code, Some(0), "{applied}");
+    assert_same_tree(&here, &there);
+    assert_eq!(version(&here), version(&there));
 }

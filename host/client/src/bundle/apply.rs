@@ -99,18 +99,23 @@ impl Bundle {
             return Ok(applied);
         }
         let mut taking = Taking::new(self, copy)?;
-        let (mut arrived, mut done, total) = (Arrived::default(), 0, wanted.len() as u64);
-        let batches = batches(wanted);
-        if batches.len() > 1 {
+        let (mut arrived, mut left) = (Arrived::default(), Vec::new());
+        let (mut done, total) = (0, wanted.len() as u64);
+        let all = batches(wanted);
+        if all.len() > 1 {
             taking.hold(&moved)?;
         }
         failpoint::hit("bundle-checked");
         let mut unconfirmed = Unconfirmed::begin(copy, claim)?;
-        for batch in batches {
+        for batch in all {
             progress.step("applying the bundle", done, total);
             done += batch.len() as u64;
-            applied.pulled.changed += taking.apply(batch, &mut arrived)?;
+            applied.pulled.changed += taking.apply(batch, &mut arrived, &mut left)?;
             failpoint::hit("bundle-batch");
+        }
+        // A folder that is to go stayed where what lies in it went later.
+        for batch in batches(std::mem::take(&mut left)) {
+            applied.pulled.changed += taking.apply(batch, &mut arrived, &mut left)?;
         }
         unconfirmed.finish(copy, claim, unknown > 0)?;
         let deferred = copy.deferred()?.into_iter();
@@ -289,8 +294,8 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Applies a batch; gives how many paths became another.
-    fn apply(&self, batch: Vec<State>, arrived: &mut Arrived) -> Result<u64, ClientError> {
+    /// Applies a batch; gives how many paths became another, and adds those that were left alone to `left`.
+    fn apply(&self, batch: Vec<State>, arrived: &mut Arrived, left: &mut Vec<State>) -> Result<u64, ClientError> {
         if batch.is_empty() {
             return Ok(0);
         }
@@ -312,6 +317,8 @@ impl<'a> Taking<'a> {
             if self.copy.node(&path)? == node {
                 changed += 1;
                 arrived.note(&path, node.is_some());
+            } else {
+                left.push((path, node));
             }
         }
         Ok(changed)

@@ -5,6 +5,7 @@ use super::plan::{LeftOut, Plan, Source, plan};
 use super::write::Writer;
 use crate::db::index;
 use crate::modules::ModuleBook;
+use crate::net::Changes;
 use crate::sync::{BUNDLED, Progress, api_for};
 use crate::transfer::Plain;
 use crate::{ClientError, WorkingCopy};
@@ -132,13 +133,15 @@ async fn left_out(copy: &WorkingCopy, since: Option<u64>) -> Result<Option<LeftO
             "this working copy stands on version {base}; what version {since} holds is not known here, run 'opship sync' first"
         )));
     }
+    // Version 0 holds nothing.
+    if since == 0 {
+        return Ok(None);
+    }
     let mut left_out = LeftOut::default();
     if since == base {
         return Ok(Some(left_out));
     }
-    // The way back: what differs, as the earlier version has it.
-    let changes = api_for(copy)?.changes_between(base, since, &TreePath::root()).await;
-    let (_, mut changes) = changes.map_err(|error| match error {
+    let mut changes = changes_back(copy, base, since).await.map_err(|error| match error {
         ClientError::Unreachable { server, detail } => ClientError::Refused(format!(
             "only the server knows what changed since version {since}, and {server} cannot be reached ({detail}); leave \
              '--since' out, or use '--since {base}' for what waits to be shipped alone"
@@ -152,6 +155,11 @@ async fn left_out(copy: &WorkingCopy, since: Option<u64>) -> Result<Option<LeftO
         left_out.differing.insert(path);
     }
     Ok(Some(left_out))
+}
+
+/// What differs between two versions, as the earlier has it.
+async fn changes_back(copy: &WorkingCopy, later: u64, earlier: u64) -> Result<Changes, ClientError> {
+    Ok(api_for(copy)?.changes_between(later, earlier, &TreePath::root()).await?.1)
 }
 
 /// Writes the bundle beside its place, then gives it its name; gives its length.

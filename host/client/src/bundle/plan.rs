@@ -26,6 +26,9 @@ pub(super) enum Source {
     File(PathBuf),
 }
 
+/// A content, its length, and where its bytes are.
+pub(super) type Planned = (Hash, u64, Source);
+
 /// All that goes into a bundle.
 pub(super) struct Plan {
     pub head: Head,
@@ -36,7 +39,7 @@ pub(super) struct Plan {
     /// Nodes of mounts' trees.
     pub nodes: Vec<Vec<u8>>,
     /// Each content with its length, in the order in which they are read.
-    pub contents: Vec<(Hash, u64, Source)>,
+    pub contents: Vec<Planned>,
 }
 
 /// What an earlier version holds.
@@ -221,7 +224,7 @@ impl Gathered<'_> {
         }
     }
 
-    fn finish(self) -> (Vec<(Hash, u64, Source)>, Vec<Vec<u8>>) {
+    fn finish(self) -> (Vec<Planned>, Vec<Vec<u8>>) {
         let Gathered { mut contents, order, nodes, .. } = self;
         let ordered = order.into_iter().filter_map(|hash| {
             let (length, source) = contents.remove(&hash)?;

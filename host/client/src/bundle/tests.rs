@@ -24,7 +24,7 @@ struct Parts {
 fn node() -> impl Strategy<Value = Node> {
     let (mode, mtime) = (0u16..=0o777, any::<i64>());
     prop_oneof![
-        (mode.clone(), mtime.clone(), any::<u64>(), any::<[u8; 32]>()).prop_map(|(mode, mtime, length, hash)| {
+        (mode.clone(), mtime, any::<u64>(), any::<[u8; 32]>()).prop_map(|(mode, mtime, length, hash)| {
             Node::File { mode, mtime, length, hash: Hash::from_bytes(hash) }
         }),
         mode.prop_map(|mode| Node::Directory { mode }),
