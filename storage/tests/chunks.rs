@@ -188,7 +188,7 @@ async fn who_leaves_while_a_content_is_named_takes_none_of_it_away() {
             opened => break opened.unwrap(),
         }
     };
-    let scope = scope(&store);
+    let scope = common::scope(&store);
     for round in 0..120 {
         let content = random(100_000, 1000 + round);
         if let Some(blob) = store.open_blob(&scope, &Hash::of(&content)).unwrap() {

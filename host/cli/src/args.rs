@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::admin_args::Admin;
+use crate::bundle_args::Bundle;
 use crate::commands::join::Join;
 use crate::commands::link::LinkArguments;
 use crate::commands::pause::{Pause, Resume};
@@ -35,6 +36,9 @@ pub(crate) enum Command {
     Clone(Clone),
     /// Get into a workspace with the line of an invite, and make a working copy of it
     Join(Join),
+    /// Carry a workspace, and what waits to be shipped, by disk
+    #[command(subcommand)]
+    Bundle(Bundle),
     /// Make a working copy an ordinary folder again; its files stay
     Leave(Leave),
     /// Run a module on the working copy and record the operation
@@ -125,8 +129,11 @@ pub(crate) struct Init {
 #[derive(Debug, Args)]
 pub(crate) struct Clone {
     /// The server's address and the workspace's name: http://host:port/NAME
-    #[arg(value_name = "URL/NAME")]
-    pub(crate) source: String,
+    #[arg(value_name = "URL/NAME", required_unless_present = "bundle")]
+    pub(crate) source: Option<String>,
+    /// Get it out of a bundle, without the server that the bundle names
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
     /// The folder to make [default: the workspace's name]
     pub(crate) dir: Option<PathBuf>,
     /// What others see this client called [default: the host's name]

@@ -3,6 +3,7 @@
 
 mod admin_args;
 mod args;
+mod bundle_args;
 mod commands;
 mod duration;
 mod limits;

@@ -143,6 +143,17 @@ pub enum ClientError {
     /// A watch did what was asked for, and failed.
     #[error("{0}")]
     Watch(String),
+    /// A file is no whole bundle.
+    #[error(
+        "'{}' is no bundle that can be used: {detail}; nothing was changed, copy it again from where it was made or make it anew",
+        file.display()
+    )]
+    Bundle {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// What was asked for does not fit the state of things.
     #[error("{0}")]
     Refused(String),

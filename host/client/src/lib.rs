@@ -9,6 +9,7 @@
 
 mod adopt;
 pub mod budget;
+pub mod bundle;
 mod capture;
 mod check;
 mod choice;

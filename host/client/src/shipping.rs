@@ -213,6 +213,15 @@ impl WorkingCopy {
         })
     }
 
+    /// Lets go of the index's states of paths: what stands there counts as made here.
+    ///
+    /// # Errors
+    /// [`ClientError::Database`].
+    pub(crate) fn disown(&self, paths: &BTreeSet<TreePath>) -> Result<(), ClientError> {
+        let _lock = self.lock()?;
+        self.shared.db.write(|db| Ok(paths.iter().try_for_each(|path| index::remove(db, path))?))
+    }
+
     /// Leaves paths as they are for now: the server's states of them are remembered, with the reason.
     ///
     /// # Errors

@@ -11,8 +11,8 @@ use crate::{process, tools};
 
 /// Runs libFuzzer by cargo.
 const CARGO_FUZZ: &str = "0.13.2";
-/// The target that needs the engine: the others are built without.
-const WITH_ENGINE: &str = "module_check";
+/// The targets that need the engine: the others are built without.
+const WITH_ENGINE: [&str; 2] = ["bundle", "module_check"];
 /// Most bytes of the inputs that are kept for a target.
 const KEPT_BYTES: usize = 64_000;
 
@@ -41,7 +41,7 @@ fn cargo_fuzz(context: &Context, program: &Path, target: &str) -> Command {
     command.current_dir(&context.root);
     // Code without unsafe blocks has nothing for a sanitizer to find, and is ten times faster without.
     command.args(["fuzz", "run", "--fuzz-dir", "fuzz", "--sanitizer", "none"]);
-    if target == WITH_ENGINE {
+    if WITH_ENGINE.contains(&target) {
         command.args(["--features", "engine"]);
     }
     // Coverage is counted by flags of the compiler that stable has, but does not offer.

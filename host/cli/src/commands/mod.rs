@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod admin;
+mod bundle;
 mod decide;
 mod entries;
 mod examination;
@@ -35,6 +36,7 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Init(arguments) => setup::init(arguments, json),
         Command::Clone(arguments) => setup::clone(arguments, json),
         Command::Join(arguments) => join::join(&arguments, json),
+        Command::Bundle(arguments) => bundle::bundle(&arguments, json),
         Command::Leave(arguments) => setup::leave(&arguments, json),
         Command::Status(_) => status::status(json),
         Command::Sync(arguments) => sync::sync(&arguments, json),

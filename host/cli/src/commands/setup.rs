@@ -1,6 +1,6 @@
 //! `opship init`, `clone` and `leave`.
 
-use super::{here, sync, wait};
+use super::{bundle, here, sync, wait};
 use crate::args::{Clone, Init, Leave};
 use crate::{output, standard};
 use opship_client::ClientError;
@@ -30,7 +30,11 @@ pub(super) fn init(arguments: Init, json: bool) -> Result<(), ClientError> {
 }
 
 pub(super) fn clone(arguments: Clone, json: bool) -> Result<(), ClientError> {
-    let source: Source = arguments.source.parse()?;
+    if let Some(file) = &arguments.bundle {
+        let folder = bundled_folder(&arguments)?;
+        return bundle::clone(file, folder, arguments.name.as_deref(), json);
+    }
+    let source: Source = arguments.source.unwrap_or_default().parse()?;
     let folder = arguments.dir.unwrap_or_else(|| source.workspace.clone().into());
     let report = wait(get(&folder, &source, arguments.name.as_deref(), standard::MODULES, &sync::Bars::new(json)))?;
     if json {
@@ -46,6 +50,17 @@ pub(super) fn clone(arguments: Clone, json: bool) -> Result<(), ClientError> {
         print_cloned(&folder, &report);
     }
     Ok(())
+}
+
+/// With a bundle there is no address, and what would be one is the folder.
+fn bundled_folder(arguments: &Clone) -> Result<Option<&Path>, ClientError> {
+    match (&arguments.source, &arguments.dir) {
+        (Some(_), Some(_)) => Err(ClientError::Refused(
+            "a bundle names its server and workspace itself; name the folder only: 'opship clone --bundle FILE DIR'"
+                .to_owned(),
+        )),
+        (folder, _) => Ok(folder.as_deref().map(Path::new)),
+    }
 }
 
 /// What came with a new working copy.

@@ -15,11 +15,6 @@ use std::time::{Duration, Instant};
 /// Progress on a terminal, for what takes over a second.
 pub(super) struct Bars(Option<ProgressBar>);
 
-/// Told where the server turned out to be older than the working copy.
-pub(super) const OTHER_HISTORY: &str = "the server does not have the version that this folder stood on: its data was restored \
-    from a backup, or is another's. Everything here was compared with it anew; nothing here was replaced, and what the server \
-    lacks is shipped";
-
 /// A bar shows itself when this long has passed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -203,7 +198,7 @@ pub(super) fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value 
             "names": report.pulled.names,
             "replayed": report.pulled.replayed.iter().map(replayed).collect::<Vec<_>>(),
             "conflict_copies": report.pulled.conflict_copies,
-            "other_history": report.pulled.other_history,
+            "notes": report.pulled.notes,
         },
         "sent": report.sent,
         "received": report.received,
@@ -259,11 +254,11 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
     for (path, reason) in &report.pulled.names {
         output::note(&format!("'{path}' came, but other systems may not hold it: {reason}"));
     }
-    if report.pulled.other_history {
-        output::note(OTHER_HISTORY);
-    }
     for path in &report.pulled.conflict_copies {
         output::note(&format!("your own bytes are kept as '{path}'"));
+    }
+    for note in &report.pulled.notes {
+        output::note(note);
     }
     let waits = match waiting as u64 {
         0 => "in sync".to_owned(),

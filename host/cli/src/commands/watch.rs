@@ -1,6 +1,5 @@
 //! `opship watch`, and how a watch stands.
 
-use super::sync::OTHER_HISTORY;
 use super::{here, sync, wait};
 use crate::{duration, output, standard};
 use clap::Args;
@@ -93,11 +92,11 @@ fn synced(report: &SyncReport) {
             output::note(&format!("entry {}: {detail}", entry.number));
         }
     }
-    if report.pulled.other_history {
-        output::note(OTHER_HISTORY);
-    }
     for path in &report.pulled.conflict_copies {
         output::note(&format!("your own bytes are kept as '{path}'"));
+    }
+    for note in &report.pulled.notes {
+        output::note(note);
     }
     output::line(&format!(
         "version {}, {} pulled, {} sent, {} received",

@@ -38,6 +38,13 @@ pub(crate) fn share(db: &Connection, hash: &Hash, from: u64, to: u64) -> rusqlit
     Ok(())
 }
 
+/// The contents that are kept for an entry.
+pub(crate) fn kept_of(db: &Connection, entry: u64) -> rusqlite::Result<Vec<Hash>> {
+    db.prepare_cached("SELECT hash FROM kept WHERE entry = ?1")?
+        .query_map([int(entry)], |row| Ok(Hash::from_bytes(row.get(0)?)))?
+        .collect()
+}
+
 /// An entry needs its kept contents no more; gives those that now nobody needs.
 pub(crate) fn unkeep(db: &Connection, entry: u64) -> rusqlite::Result<Vec<Hash>> {
     let hashes: Vec<Hash> = db

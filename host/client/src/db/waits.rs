@@ -168,6 +168,16 @@ pub(crate) fn is_written(db: &Connection, path: &TreePath) -> Result<bool, Clien
     Ok(!waits(db, u64::MAX, &uses)?.is_empty())
 }
 
+/// The paths that unsettled entries write, or move or remove with all below.
+pub(crate) fn written(db: &Connection) -> Result<BTreeSet<TreePath>, ClientError> {
+    let mut statement = db.prepare_cached("SELECT DISTINCT path FROM entry_path WHERE uses & ?1")?;
+    let mut paths = BTreeSet::new();
+    for path in statement.query_map([WRITES_NODE | WRITES_BELOW], |row| row.get::<_, String>(0))? {
+        paths.insert(TreePath::new(path?).map_err(|error| super::damaged(0, error))?);
+    }
+    Ok(paths)
+}
+
 /// What an entry's lists say that it uses.
 fn uses(lists: &Lists) -> Uses {
     let mut uses = Uses::new();

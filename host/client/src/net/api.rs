@@ -88,6 +88,15 @@ pub struct VersionInfo {
     pub time: u64,
 }
 
+/// What identifies a version, as the server says, in hexadecimal.
+#[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
+pub struct VersionHashes {
+    /// Its id.
+    pub id: String,
+    /// Hash of its tree.
+    pub root: String,
+}
+
 /// An operation whose replay makes what a version holds.
 #[derive(Debug, Clone)]
 pub struct OperationOfVersion {
@@ -453,6 +462,15 @@ impl Api {
             found.push(OperationOfVersion { version, record, outputs });
         }
         Ok(found)
+    }
+
+    /// Id and tree of a version; `None` if the workspace has no version of that number.
+    pub async fn version_hashes(&mut self, number: u64) -> Result<Option<VersionHashes>, ClientError> {
+        match self.get_json(&self.path(&format!("/versions/{number}"))).await {
+            Ok(version) => Ok(Some(version)),
+            Err(ClientError::Problem { status: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// What a version, or the head, holds at these paths.

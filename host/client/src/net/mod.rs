@@ -13,7 +13,7 @@ mod url;
 pub use admin::{Admin, OnServerProgress};
 pub(crate) use api::pack;
 pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo};
-pub use api::{OTHER_HISTORY, OperationOfVersion, VersionInfo, WorkspaceInfo};
+pub use api::{OTHER_HISTORY, OperationOfVersion, VersionHashes, VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub(crate) use credentials::state_folder;
 pub use credentials::{admin_token_for, keep_token, token_for};

@@ -2,6 +2,7 @@
 
 mod announce;
 mod choose;
+mod claim;
 mod conflict;
 mod diff;
 mod metered;
@@ -22,14 +23,18 @@ mod undo;
 mod value_cost;
 
 pub use choose::{Planned, Way, plan};
+pub(crate) use claim::{BUNDLED, Unconfirmed};
 pub use diff::{DiffOptions, TreeDifference};
 pub(crate) use metered::has_work;
 pub use metered::{Waiting, waiting};
+pub(crate) use names::Arrived;
+pub(crate) use pull::batches;
 pub use put::PutReport;
 pub use report::{EntryReport, PullReport, Replayed, SyncReport};
 pub use resolve::Keep;
 pub use restore::Destination;
 pub use setup::{Source, clone, init};
+pub(crate) use signatures::LEAST as SIGNED_FROM;
 pub use undo::UndoOptions;
 
 use crate::adopt::Unindexed;
@@ -40,7 +45,6 @@ use crate::net::{Api, OTHER_HISTORY, ServerUrl, token_for};
 use crate::staging::Staging;
 use crate::transfer::Memory;
 use crate::{ClientError, WorkingCopy};
-use names::Arrived;
 use opship_engine::{Engine, failpoint};
 use opship_record::answer::Verdict;
 use opship_record::entry::ClientId;
@@ -104,10 +108,15 @@ pub struct Sync<'a> {
 /// Set while states of the server come into the index that are newer than the version that the working copy stands on.
 /// What differs between that version and the head does not tell then what differs here: another may have brought a path
 /// back to what it was.
-const UNSETTLED: &str = "net.unsettled";
+pub(crate) const UNSETTLED: &str = "net.unsettled";
 
 /// Set while nothing is known to have been shipped to a workspace that was made together with the working copy.
 const UNSEEN: &str = "net.unseen";
+
+/// Told where the server turned out to be older than the working copy.
+const SERVER_IS_OLDER: &str = "the server does not have the version that this folder stood on: its data was restored from a \
+    backup, or is another's. Everything here was compared with it anew; nothing here was replaced, and what the server lacks \
+    is shipped";
 
 /// How often shipping and pulling follow each other before a sync leaves the rest to the next: a conflict makes a new
 /// value entry, which needs one more round.
@@ -202,6 +211,7 @@ impl<'a> Sync<'a> {
         self.leave_forked_identity().await?;
         self.interrupted = self.copy.setting(UNSETTLED)?.is_some_and(|mark| !mark.is_empty());
         self.ahead = self.copy.paths_ahead()?;
+        self.confirm_bundle(&mut report.pulled).await?;
         self.stand()?;
         self.adopt(&mut report.pulled).await?;
         let mut rounds = self.rounds(&mut report).await;
@@ -256,7 +266,7 @@ impl<'a> Sync<'a> {
         self.copy.forget_history()?;
         failpoint::hit("history-forgotten");
         (self.own_versions, self.ahead) = (BTreeMap::new(), BTreeSet::new());
-        report.other_history = true;
+        report.notes.push(SERVER_IS_OLDER.to_owned());
         self.stand()?;
         self.adopt(report).await
     }

@@ -9,11 +9,11 @@ const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 
 /// Paths that a sync brought, by their folders.
 #[derive(Debug, Default)]
-pub(super) struct Arrived(BTreeMap<TreePath, BTreeSet<TreePath>>);
+pub(crate) struct Arrived(BTreeMap<TreePath, BTreeSet<TreePath>>);
 
 impl Arrived {
     /// Notes a path that came, or went.
-    pub(super) fn note(&mut self, path: &TreePath, is_there: bool) {
+    pub(crate) fn note(&mut self, path: &TreePath, is_there: bool) {
         let folder = self.0.entry(path.parent().unwrap_or_default()).or_default();
         if is_there {
             folder.insert(path.clone());
@@ -23,7 +23,7 @@ impl Arrived {
     }
 
     /// Those of which a person should know, with the reason, in the order of their paths.
-    pub(super) fn remarkable(&self, copy: &WorkingCopy) -> Result<Vec<(String, String)>, ClientError> {
+    pub(crate) fn remarkable(&self, copy: &WorkingCopy) -> Result<Vec<(String, String)>, ClientError> {
         let mut found = Vec::new();
         for (folder, paths) in self.0.iter().filter(|(_, paths)| !paths.is_empty()) {
             let mut alike: BTreeMap<String, Vec<TreePath>> = BTreeMap::new();

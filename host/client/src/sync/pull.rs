@@ -260,10 +260,10 @@ impl Sync<'_> {
     }
 }
 
-pub(super) type State = (TreePath, Option<Node>);
+pub(crate) type State = (TreePath, Option<Node>);
 
 /// What is applied together: parents before what they hold, and not too much at once.
-pub(super) fn batches(wanted: Vec<State>) -> Vec<Vec<State>> {
+pub(crate) fn batches(wanted: Vec<State>) -> Vec<Vec<State>> {
     let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
     for (path, node) in wanted {
         // What another end says of lengths may be anything.

@@ -77,9 +77,9 @@ pub struct PullReport {
     pub names: Vec<(String, String)>,
     /// Conflict copies that were made.
     pub conflict_copies: Vec<String>,
-    /// Does the server not have the version that the working copy stood on, so that all was compared anew?
+    /// What a person should know besides.
     #[serde(default)]
-    pub other_history: bool,
+    pub notes: Vec<String>,
 }
 
 impl SyncReport {
@@ -93,7 +93,7 @@ impl SyncReport {
         self.pulled.replayed.extend(later.pulled.replayed);
         self.pulled.names.extend(later.pulled.names);
         self.pulled.conflict_copies.extend(later.pulled.conflict_copies);
-        self.pulled.other_history |= later.pulled.other_history;
+        self.pulled.notes.extend(later.pulled.notes);
         self.sent += later.sent;
         self.received += later.received;
         self.seconds += later.seconds;
@@ -102,7 +102,10 @@ impl SyncReport {
 
     /// Is there something to tell of it?
     pub fn is_eventful(&self) -> bool {
-        !self.entries.is_empty() || self.pulled.changed > 0 || !self.pulled.conflict_copies.is_empty()
+        !self.entries.is_empty()
+            || self.pulled.changed > 0
+            || !self.pulled.conflict_copies.is_empty()
+            || !self.pulled.notes.is_empty()
     }
 }
 

@@ -50,6 +50,26 @@ impl FromStr for Source {
     }
 }
 
+impl Source {
+    /// Is a folder new or empty, so that a workspace can be brought into it?
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`], [`ClientError::Io`].
+    pub(crate) fn check_folder(folder: &Path) -> Result<(), ClientError> {
+        match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let shown = folder.display();
+                Err(ClientError::Refused(format!(
+                    "'{shown}' is not empty; name a new folder, or use 'opship init' there"
+                )))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(ClientError::io(format!("looking into '{}'", folder.display()))(error)),
+        }
+    }
+}
+
 fn api_of(source: &Source) -> Result<Api, ClientError> {
     let token = token_for(&source.server, &source.workspace)?;
     let link = link_to(&source.server, &LinkChoice::default())?;
@@ -91,17 +111,7 @@ pub async fn clone(
 ) -> Result<SyncReport, ClientError> {
     let mut api = api_of(source)?;
     api.workspace().await?;
-    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => {}
-        Ok(false) => {
-            let shown = folder.display();
-            return Err(ClientError::Refused(format!(
-                "'{shown}' is not empty; name a new folder, or use 'opship init' there"
-            )));
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(ClientError::io(format!("looking into '{}'", folder.display()))(error)),
-    }
+    Source::check_folder(folder)?;
     let copy = WorkingCopy::create(folder, &source.server.to_string(), &source.workspace)?;
     copy.set_client_name(name)?;
     let mut book = ModuleBook::open(&copy.own_folder(), standard)?;

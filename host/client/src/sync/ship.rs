@@ -84,7 +84,9 @@ struct Request {
 impl Sync<'_> {
     /// Ships until no entry is ready any more.
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
-        let mut shipping = Shipping { progress: Progress { left: self.held()?, ..Progress::new() }, report };
+        let (left, asked) = (self.held()?, self.brought_by_bundle().await?);
+        let progress = Progress { left, asked, ..Progress::new() };
+        let mut shipping = Shipping { progress, report };
         self.settle_rebased(&mut shipping.report.pulled).await?;
         loop {
             let batch = self.next_batch(&shipping, &|_| true)?;
@@ -434,15 +436,22 @@ impl Sync<'_> {
             return Ok(());
         }
         let unanswered = self.copy.pending()?;
-        let mut keys = Vec::new();
-        for entry in &unanswered {
-            keys.push((entry.client, entry.sequence, Body::decode(entry.kind, &entry.body)?.id()));
-        }
-        let states = if keys.is_empty() { Vec::new() } else { self.api.entry_states(&keys).await? };
+        let states = self.held_states(&unanswered).await?;
         let moving: Vec<u64> =
             unanswered.iter().zip(states).filter(|(_, s)| *s != HeldState::Same).map(|(e, _)| e.number).collect();
         self.copy.move_to_new_client(&moving)?;
         Ok(())
+    }
+}
+
+impl Sync<'_> {
+    /// How the server knows entries, in their order.
+    pub(super) async fn held_states(&mut self, entries: &[LogEntry]) -> Result<Vec<HeldState>, ClientError> {
+        let mut keys = Vec::new();
+        for entry in entries {
+            keys.push((entry.client, entry.sequence, Body::decode(entry.kind, &entry.body)?.id()));
+        }
+        if keys.is_empty() { Ok(Vec::new()) } else { self.api.entry_states(&keys).await }
     }
 }
 

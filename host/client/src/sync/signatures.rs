@@ -9,7 +9,7 @@ use opship_record::{Hash, TreePath};
 use std::collections::BTreeSet;
 
 /// Least length of a content of which a signature is kept.
-pub(super) const LEAST: u64 = 2 << 10;
+pub(crate) const LEAST: u64 = 2 << 10;
 
 /// What a sync changed of what both ends hold.
 #[derive(Debug, Default)]
