@@ -36,7 +36,7 @@ fn applied(repair: &Repair, bytes: usize, making: f64, recorded: &[u8], replayed
     let hash = Hash::of(replayed);
     let apply = |mut made: Vec<u8>| {
         // One that is refused takes its time too.
-        let refused = repair.apply((&hash, replayed), u64::MAX, &mut made).is_err();
+        let refused = repair.apply((&hash, &replayed), u64::MAX, &mut made).is_err();
         Ok(if refused { Vec::new() } else { made })
     };
     let repairing = repeat_computing(RUNS, || Vec::with_capacity(recorded.len()), apply)?.median();
