@@ -10,6 +10,7 @@ use opship_residual::parity::{AUTO_SYMBOLS, Code, Encoder, MAX_PARITY, MAX_SYMBO
 use proptest::prelude::*;
 use reed_solomon_simd::engine::DefaultEngine;
 use reed_solomon_simd::rate::{HighRateEncoder, RateEncoder};
+use std::io::{self, Read};
 
 fn parity(content: &[u8], symbols: u16) -> Parity {
     Parity::of(content, Code::new(symbols, content.len() as u64).unwrap()).unwrap()
@@ -18,9 +19,19 @@ fn parity(content: &[u8], symbols: u16) -> Parity {
 fn repaired(recorded: &[u8], replayed: &[u8], symbols: u16) -> Result<Vec<u8>, ResidualError> {
     let difference = parity(recorded, symbols).difference(&parity(replayed, symbols))?;
     let mut made = Vec::new();
-    let length = difference.apply(replayed, &mut made)?;
+    let length = difference.apply(Pieces(replayed), &mut made)?;
     assert_eq!(length, made.len() as u64);
     Ok(made)
+}
+
+/// Reads a few bytes at a time, as a file may.
+struct Pieces<'a>(&'a [u8]);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = buffer.len().min(12_345);
+        self.0.read(&mut buffer[..most])
+    }
 }
 
 /// Lays bytes over a content, as far as it goes.

@@ -40,7 +40,7 @@ fn one(repair: Repair) -> Residual {
 
 fn applied(repair: &Repair, replayed: &[u8], limit: u64) -> Result<Vec<u8>, ResidualError> {
     let mut made = Vec::new();
-    repair.apply((&Hash::of(replayed), replayed), limit, &mut made)?;
+    repair.apply((&Hash::of(replayed), &replayed), limit, &mut made)?;
     Ok(made)
 }
 

@@ -28,6 +28,9 @@ pub(crate) enum BenchError {
     /// A path is none.
     #[error(transparent)]
     Path(#[from] opship_record::PathError),
+    /// A residual cannot be made or read.
+    #[error(transparent)]
+    Residual(#[from] opship_residual::ResidualError),
     /// Something else, in words.
     #[error("{0}")]
     Failed(String),

@@ -8,6 +8,7 @@ mod place;
 mod recorder;
 mod replay;
 mod report;
+mod residual;
 mod scale;
 mod shipper;
 mod stats;
@@ -42,8 +43,9 @@ fn bench() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["replay", ref parts @ ..] => replay::run(parts),
+        ["residual", ref arguments @ ..] => residual::run(arguments),
         ["value", ref cases @ ..] => value::run(cases),
         ["scale", ref parts @ ..] => scale::run(parts),
-        _ => Err(BenchError::Failed("which benchmark? There are: replay, value, scale".to_owned())),
+        _ => Err(BenchError::Failed("which benchmark? There are: replay, residual, value, scale".to_owned())),
     }
 }

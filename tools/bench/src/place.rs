@@ -68,6 +68,11 @@ impl Place {
         self.target.join("tools/reference/bin/python")
     }
 
+    /// A peer's program.
+    pub(crate) fn peer(&self, name: &str) -> PathBuf {
+        self.target.join("peer/release").join(name)
+    }
+
     /// A module's bytes.
     pub(crate) fn guest(&self, name: &str) -> Result<Vec<u8>> {
         let file = self.guest_file(name);

@@ -40,6 +40,31 @@ pub(crate) fn repeat<P, T>(
     Ok(Times::new(times))
 }
 
+/// As [`repeat`], but of the time that a processor gave to this thread: what only computes is measured so on a machine that
+/// does other things as well.
+pub(crate) fn repeat_computing<P, T>(
+    runs: usize,
+    mut prepare: impl FnMut() -> P,
+    mut work: impl FnMut(P) -> Result<T>,
+) -> Result<Times> {
+    let times = (0..runs).map(|_| {
+        let prepared = prepare();
+        let start = processor_time();
+        let result = work(prepared)?;
+        let time = processor_time().saturating_sub(start);
+        drop(result);
+        Ok(time)
+    });
+    Ok(Times::new(times.collect::<Result<_>>()?))
+}
+
+/// What processors gave to this thread so far.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    // Neither is ever negative or out of its range here.
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// Measures `work`, without dropping what it gives.
 pub(crate) fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<Duration> {
     let start = Instant::now();

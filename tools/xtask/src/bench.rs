@@ -12,6 +12,9 @@ pub(crate) fn run(context: &Context, name: &str, args: &[String]) -> Result<()> 
     if name == "value" && ["rsync", "restic"].iter().any(|peer| process::find(peer).is_none()) {
         apt::install(context, &["rsync", "restic"], "comparing the bytes of values with those of other tools")?;
     }
+    if name == "residual" {
+        residual_peers(context)?;
+    }
     announce("building the standard operations for this machine, to compare with");
     let mut native = context.guest_cargo("guest-native");
     native.args(["build", "--locked", "--release", "--quiet", "--bins"]);
@@ -24,4 +27,16 @@ pub(crate) fn run(context: &Context, name: &str, args: &[String]) -> Result<()> 
     let mut bench = process::clean(context.target.join("release/opship-bench"));
     bench.current_dir(&context.root).arg(name);
     process::run(bench.args(args))
+}
+
+/// rdiff of Debian, and a program of its own with a library that is none of opship's.
+fn residual_peers(context: &Context) -> Result<()> {
+    if process::find("rdiff").is_none() {
+        apt::install(context, &["rdiff"], "comparing residuals with rsync's algorithm")?;
+    }
+    announce("building a peer, to compare with");
+    let mut peer = context.cargo();
+    peer.current_dir(context.root.join("tools/bench/peer/erasure"))
+        .env("CARGO_TARGET_DIR", context.target.join("peer"));
+    process::run(peer.args(["build", "--locked", "--release", "--quiet"]))
 }

@@ -104,13 +104,14 @@ impl Repair {
     ///
     /// # Errors
     /// [`ResidualError`]; what was written until then is to be dropped.
-    pub fn apply<B: Base + Clone>(
+    pub fn apply(
         &self,
-        replayed: (&Hash, B),
+        replayed: (&Hash, &impl Base),
         limit: u64,
         sink: &mut impl Write,
     ) -> Result<u64, ResidualError> {
         let (hash, replayed) = replayed;
+        let replayed = Borrowed(replayed);
         let parity = match self {
             Repair::Delta(delta) => return delta.apply(limit, &OneBase(*hash, replayed), sink),
             Repair::Parity(parity) => parity,
@@ -122,8 +123,8 @@ impl Repair {
         if length != recorded {
             return Err(ResidualError::OtherLength { length, recorded });
         }
-        let replayed_parity = Parity::of(Reading { base: &replayed, offset: 0 }, parity.code())?;
-        parity.difference(&replayed_parity)?.apply(Reading { base: &replayed, offset: 0 }, sink)
+        let replayed_parity = Parity::of(Reading { base: replayed, offset: 0 }, parity.code())?;
+        parity.difference(&replayed_parity)?.apply(Reading { base: replayed, offset: 0 }, sink)
     }
 }
 
@@ -166,9 +167,30 @@ impl Delta {
     }
 }
 
+/// A base that somebody else owns.
+struct Borrowed<'a, B>(&'a B);
+
+impl<B> Clone for Borrowed<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Borrowed<'_, B> {}
+
+impl<B: Base> Base for Borrowed<'_, B> {
+    fn length(&self) -> u64 {
+        self.0.length()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+}
+
 /// Reads a base from its beginning to its end.
 struct Reading<'a, B> {
-    base: &'a B,
+    base: Borrowed<'a, B>,
     offset: u64,
 }
 

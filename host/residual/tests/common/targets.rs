@@ -53,7 +53,7 @@ pub(crate) fn residual(data: &[u8]) {
     for item in residual.items() {
         let replayed = vec![7; 1 << 10];
         let mut made = Vec::new();
-        if let Ok(length) = item.repair.apply((&Hash::of(&replayed), replayed.as_slice()), LIMIT, &mut made) {
+        if let Ok(length) = item.repair.apply((&Hash::of(&replayed), &replayed.as_slice()), LIMIT, &mut made) {
             assert!(length <= LIMIT && made.len() as u64 == length);
         }
     }
