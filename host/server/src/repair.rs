@@ -36,7 +36,7 @@ pub(crate) fn repair(context: &Context, parts: &Parts, lists: &Lists, ran: &Ran)
         let replayed = ran.outcome.files.get(&change.path);
         let base_hash = replayed.map_or(Hash::of_empty(), |made| made.hash);
         let mut sink = Sink::new(context.state.spill.as_ref());
-        match item.repair.apply((&base_hash, Made(replayed)), length, &mut sink) {
+        match item.repair.apply((&base_hash, &Made(replayed)), length, &mut sink) {
             Err(ResidualError::Io(error)) => return Err(Halt::Failed(format!("repairing '{}': {error}", change.path))),
             Err(error) => tracing::info!(path = %change.path, %error, "a residual does not fit"),
             Ok(_) => {
@@ -52,7 +52,6 @@ pub(crate) fn repair(context: &Context, parts: &Parts, lists: &Lists, ran: &Ran)
 }
 
 /// What a replay made of a path; nothing counts as empty.
-#[derive(Clone, Copy)]
 struct Made<'a>(Option<&'a Produced>);
 
 impl Base for Made<'_> {
