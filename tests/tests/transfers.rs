@@ -284,10 +284,10 @@ fn a_small_operation_passes_a_large_upload() {
     place.ok(&here, ["run", "sort", "--", "-o", "first", "input"]);
     place.ok(&here, ["sync"]);
     fs::write(here.join("large"), noise(1, 24 << 20)).unwrap();
-    let tap = Tap::start_paced(server.authority().parse().unwrap(), 1 << 20).unwrap();
+    let tap = Tap::start_paced(server.authority().parse().unwrap(), 256 << 10).unwrap();
     point(&here, tap.address());
     let mut sync = start_sync(&place, &here, &server.token());
-    until("the upload's beginning", || tap.count().sent > 1 << 20);
+    until("the upload's beginning", || tap.count().sent > 256 << 10);
     place.ok(&here, ["run", "sort", "--", "-o", "second", "input"]);
     let all = || verdicts(&place, &here);
     until("the match", || all().iter().filter(|verdict| *verdict == "matched").count() == 2);
