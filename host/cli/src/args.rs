@@ -84,6 +84,14 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Have programs recorded that you call as ever, by links that stand before them in PATH
+    #[command(subcommand)]
+    Shims(Shims),
+    /// Let programs of yours log their own operations, by a socket in the working copy, until ended (docs/record-api.md)
+    RecordApi,
+    /// Record a program that has ended (opship starts this itself)
+    #[command(name = "__record", hide = true)]
+    Record,
     /// Compile a module in a locked-down process (opship starts this itself)
     #[command(name = "__compile", hide = true)]
     Compile,
@@ -153,8 +161,11 @@ pub(crate) struct Leave {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// A registered module's name, or a .wasm file (a WASI preview 1 command)
+    /// A registered module's name, or a .wasm file (a WASI preview 1 command); with --native a program's name
     pub(crate) module: OsString,
+    /// Run this machine's own program, and record it as the module that stands for it
+    #[arg(long, conflicts_with_all = ["environment", "stdin", "output", "argv0"])]
+    pub(crate) native: bool,
     /// Give the module an environment variable; it sees no other but LANG and TZ
     #[arg(long = "env", value_name = "K=V")]
     pub(crate) environment: Vec<OsString>,
@@ -172,6 +183,30 @@ pub(crate) struct Run {
     /// Arguments for the module, after '--'
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Shims {
+    /// Make shims for programs
+    Enable {
+        /// The programs' names
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Remove shims
+    Disable {
+        /// Their names
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
+        /// Only say what would be done
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// List the shims, with the programs and modules that they stand for
+    List {},
 }
 
 #[derive(Debug, Args)]

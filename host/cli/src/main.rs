@@ -7,6 +7,7 @@ mod bundle_args;
 mod commands;
 mod duration;
 mod limits;
+mod native;
 mod output;
 mod standard;
 
@@ -22,6 +23,13 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|argument| argument == "__compile") {
         return opship_engine::compile_child_main();
     }
+    // Called by another program's name: outside of a working copy nothing else may cost time.
+    if let Some(name) = native::shim::name(&arguments) {
+        return native::shim::run(&name, &arguments);
+    }
+    if arguments.get(1).is_some_and(|argument| argument == native::recorder::COMMAND) {
+        return native::recorder::main();
+    }
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => {
@@ -36,7 +44,10 @@ fn main() -> ExitCode {
         output::error(&format!("cannot work in '{}': {error}", directory.display()));
         return ExitCode::from(output::FAILURE);
     }
-    raise_descriptor_limit();
+    // A program of the user's own gets the limit that the caller set.
+    if !matches!(&cli.command, Command::Run(run) if run.native) {
+        raise_descriptor_limit();
+    }
     start_log(matches!(cli.command, Command::Serve(_)));
     let code = commands::dispatch(cli);
     if output::is_lost() {

@@ -144,7 +144,7 @@ fn state_of(
 }
 
 /// Moves a copy from the staging folder to where contents are kept by hash.
-fn keep_copy(shared: &Shared, hash: &Hash, copy: &str) -> Result<(), ClientError> {
+pub(crate) fn keep_copy(shared: &Shared, hash: &Hash, copy: &str) -> Result<(), ClientError> {
     let keep = || -> std::io::Result<()> {
         let root = &shared.root;
         if root.stat(&kept_path(hash))?.is_some() {

@@ -30,6 +30,7 @@ mod mend;
 pub mod modules;
 mod mounts;
 mod names;
+pub mod native;
 pub mod net;
 mod outside;
 mod own;

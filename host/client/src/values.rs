@@ -121,7 +121,8 @@ pub(crate) fn after(node: &Node) -> After {
     }
 }
 
-fn metadata(path: &TreePath, old: &Node, new: &Node) -> Change {
+/// The change of mode and time from one state to another of the same content.
+pub(crate) fn metadata(path: &TreePath, old: &Node, new: &Node) -> Change {
     let kind = new.kind();
     let parts = |node: &Node| match node {
         Node::File { mode, mtime, .. } => (Some(*mode), Some(*mtime)),

@@ -50,6 +50,17 @@ impl WorkingCopy {
         Ok(copy)
     }
 
+    /// Opens the working copy that `start` is in without waiting for whoever works on it. For looking, and for locks of one's
+    /// own: what a killed process left is finished by whoever takes the lock.
+    ///
+    /// # Errors
+    /// As [`WorkingCopy::open`].
+    pub fn open_beside(start: &Path) -> Result<WorkingCopy, ClientError> {
+        let path = layout::find_root(start)?;
+        let config = Config::read(&path)?;
+        WorkingCopy::at(path, config)
+    }
+
     /// Makes a working copy of `workspace` on `server` out of the folder `path`, which is made if it is not there. What
     /// the folder holds becomes a value entry with the next scan.
     ///

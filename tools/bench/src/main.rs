@@ -10,6 +10,7 @@ mod replay;
 mod report;
 mod residual;
 mod scale;
+mod shims;
 mod shipper;
 mod stats;
 mod text;
@@ -46,6 +47,7 @@ fn bench() -> Result<()> {
         ["residual", ref arguments @ ..] => residual::run(arguments),
         ["value", ref cases @ ..] => value::run(cases),
         ["scale", ref parts @ ..] => scale::run(parts),
-        _ => Err(BenchError::Failed("which benchmark? There are: replay, residual, value, scale".to_owned())),
+        ["shims"] => shims::run(),
+        _ => Err(BenchError::Failed("which benchmark? There are: replay, residual, value, scale, shims".to_owned())),
     }
 }

@@ -3,6 +3,7 @@
 use super::{entries, here, wait};
 use crate::args::{Log, Show, Why};
 use crate::output;
+use opship_client::native::NativeNote;
 use opship_client::net::OriginInfo;
 use opship_client::sync::api_for;
 use opship_client::{ClientError, LogEntry, WorkingCopy};
@@ -52,10 +53,34 @@ pub(super) fn show(arguments: &Show, json: bool) -> Result<(), ClientError> {
             lists.changes.iter().map(|c| json!({ "path": c.path.as_str(), "after": change(c) })).collect::<Vec<_>>()
         );
         value["exits"] = json!(lists.exits);
+        value["native"] = json!(is_native(&entry)?);
+        value["native_runs"] = json!(native_runs(&copy, entry.number)?);
         output::json(&value);
         return Ok(());
     }
-    print_entry(&entry, &lists, &entries::maker(&copy)?)
+    print_entry(&entry, &lists, &entries::maker(&copy)?)?;
+    print_native_runs(&copy, entry.number)
+}
+
+/// Is it the operation of a program of the user's own?
+fn is_native(entry: &LogEntry) -> Result<bool, ClientError> {
+    Ok(matches!(Body::decode(entry.kind, &entry.body)?, Body::Operation(record) if record.is_native()))
+}
+
+/// The native runs whose results an entry has by value.
+fn native_runs(copy: &WorkingCopy, number: u64) -> Result<Vec<serde_json::Value>, ClientError> {
+    let notes = copy.native_notes(number)?.into_iter();
+    let shown =
+        |note: NativeNote| json!({ "command": note.command, "reason": note.reason.name(), "detail": note.detail });
+    Ok(notes.map(shown).collect())
+}
+
+fn print_native_runs(copy: &WorkingCopy, number: u64) -> Result<(), ClientError> {
+    for NativeNote { command, reason, detail } in copy.native_notes(number)? {
+        output::line(&format!("  '{}' ran here and went by value: {reason}", output::name(&command)));
+        output::line(&format!("    {}", output::name(&detail)));
+    }
+    Ok(())
 }
 
 fn print_entry(entry: &LogEntry, lists: &Lists, maker: &entries::Maker) -> Result<(), ClientError> {
@@ -74,6 +99,9 @@ fn print_entry(entry: &LogEntry, lists: &Lists, maker: &entries::Maker) -> Resul
         output::line(&format!("  {outcome}"));
     }
     if let Body::Operation(record) = Body::decode(entry.kind, &entry.body)? {
+        if record.is_native() {
+            output::line("  a program of this machine ran in the module's place");
+        }
         for (step, exit) in record.plan.steps.iter().zip(&lists.exits) {
             output::line(&format!("  module {}, exit code {exit}", step.module.short()));
         }
@@ -137,6 +165,7 @@ pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
             "hash": origin.hash.map(|hash| hash.to_string()),
             "synced": origin.synced,
             "entry": entry.as_ref().map(|entry| maker.sign(entries::as_json(entry))),
+            "native_runs": native_runs(&copy, origin.entry.unwrap_or(0))?,
         }));
         return Ok(());
     }
@@ -151,7 +180,7 @@ pub(super) fn why(arguments: &Why, json: bool) -> Result<(), ClientError> {
     if let Some(reason) = entries::reason(&entry) {
         output::line(&format!("  because: {reason}; next: {}", reason.next_step()));
     }
-    Ok(())
+    print_native_runs(&copy, entry.number)
 }
 
 fn another() -> String {

@@ -13,9 +13,11 @@ pub(crate) mod link;
 mod module;
 mod module_check;
 pub(crate) mod pause;
-mod run;
+mod record_api;
+pub(crate) mod run;
 mod serve;
 mod setup;
+mod shims;
 mod status;
 mod sync;
 pub(crate) mod watch;
@@ -32,6 +34,9 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
     let json = cli.json;
     let result = match cli.command {
         Command::Serve(arguments) => return serve::serve(arguments, json),
+        Command::Run(arguments) if arguments.native => {
+            return crate::native::run(&arguments.module, &arguments.arguments, json);
+        }
         Command::Run(arguments) => return run::run(&arguments, json),
         Command::Init(arguments) => setup::init(arguments, json),
         Command::Clone(arguments) => setup::clone(arguments, json),
@@ -55,6 +60,8 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Why(arguments) => inspect::why(&arguments, json),
         Command::Module(Module::Check(arguments)) => return module_check::check(&arguments, json),
         Command::Module(arguments) => module::module(arguments, json),
+        Command::RecordApi => record_api::serve(json),
+        Command::Shims(command) => shims::shims(&command, json),
         Command::Du {} => admin::usage(json),
         Command::Admin(command) => return admin::admin(&command, json),
         Command::Completions { shell } => {
@@ -64,7 +71,7 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
             Ok(())
         }
         // Handled before the command line is parsed.
-        Command::Compile => Ok(()),
+        Command::Compile | Command::Record => Ok(()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,7 +86,7 @@ fn here() -> Result<WorkingCopy, ClientError> {
 }
 
 /// The module names of a working copy.
-fn book(copy: &WorkingCopy) -> Result<ModuleBook, ClientError> {
+pub(crate) fn book(copy: &WorkingCopy) -> Result<ModuleBook, ClientError> {
     ModuleBook::open(&copy.own_folder(), standard::MODULES)
 }
 

@@ -104,7 +104,7 @@ fn finish(report: &RunReport) -> ExitCode {
 }
 
 /// The engine with the user's cache of compiled modules.
-pub(super) fn engine() -> Result<Engine, ClientError> {
+pub(crate) fn engine() -> Result<Engine, ClientError> {
     engine_with(|_| ())
 }
 

@@ -1,6 +1,7 @@
 //! The user's configuration: `~/.config/opship/config.toml`.
 
 use crate::ClientError;
+use crate::native::NativeProgram;
 use crate::net::ServerUrl;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -15,6 +16,9 @@ pub struct UserConfig {
     /// Profiles of links, by name.
     #[serde(default)]
     pub links: BTreeMap<String, LinkProfile>,
+    /// Programs for which a module stands, by the name that the user calls them by.
+    #[serde(default)]
+    pub native: BTreeMap<String, NativeProgram>,
 }
 
 /// What is said about a link.
@@ -139,6 +143,7 @@ impl UserConfig {
             }
             super::patterns(&profile.priority).map_err(|error| format!("[links.{name}] priority: {error}"))?;
         }
+        config.native.iter().try_for_each(|(name, program)| program.check(name))?;
         Ok(config)
     }
 }

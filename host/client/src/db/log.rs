@@ -209,6 +209,9 @@ pub(crate) fn answer(db: &Connection, number: u64, answer: &Answer, traffic: Tra
     if changed == 0 {
         return Err(ClientError::NoEntry(number));
     }
+    if ended {
+        super::native::drop_residual(db, number)?;
+    }
     if ended && answer.verdict.is_some_and(|verdict| verdict.is_final_for_client()) {
         super::index::mark_synced(db, number)?;
         waits::settle(db, number)?;

@@ -8,6 +8,7 @@ pub(crate) mod index;
 pub(crate) mod intent;
 pub(crate) mod keep;
 pub(crate) mod log;
+pub(crate) mod native;
 pub(crate) mod remote;
 mod schema;
 pub(crate) mod waits;

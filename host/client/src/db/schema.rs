@@ -82,9 +82,19 @@ ALTER TABLE entry ADD COLUMN prediction BLOB;
 ALTER TABLE entry ADD COLUMN shipped_micros INTEGER;
 ";
 
+/// Why the results of native runs are in value entries, and what the modules' contents lack to be the programs'.
+const NATIVE_RUNS: &str = "
+CREATE TABLE native_note (
+    id INTEGER PRIMARY KEY, entry INTEGER NOT NULL REFERENCES entry ON DELETE CASCADE, command TEXT NOT NULL,
+    reason TEXT NOT NULL, detail TEXT NOT NULL
+);
+CREATE INDEX native_note_entry ON native_note (entry);
+CREATE TABLE native_residual (entry INTEGER PRIMARY KEY REFERENCES entry ON DELETE CASCADE, residual BLOB NOT NULL);
+";
+
 /// Brings the schema up to date.
 pub(super) fn migrate(db: &Connection) -> Result<(), ClientError> {
-    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED, CHOICE];
+    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED, CHOICE, NATIVE_RUNS];
     let newest = steps.len() as u32;
     // Immediate: of two processes that open a new working copy, one migrates and the other finds it done.
     db.execute_batch("BEGIN IMMEDIATE")?;

@@ -76,6 +76,7 @@ impl WorkingCopy {
     /// # Errors
     /// [`ClientError::Io`], [`ClientError::Database`].
     pub fn append_changes(&self) -> Result<(Scan, Option<u64>), ClientError> {
+        self.wait_for_recordings()?;
         let _lock = self.lock()?;
         self.append_found()
     }
@@ -92,6 +93,7 @@ impl WorkingCopy {
     /// # Errors
     /// As [`WorkingCopy::append_changes`].
     pub(crate) fn append_changes_if(&self, takes: &mut Takes<'_>) -> Result<(), ClientError> {
+        self.wait_for_recordings()?;
         let _lock = self.lock()?;
         let mut found = walk::walk(&self.shared)?;
         self.shared.db.write(|db| found.forget_stale(db))?;

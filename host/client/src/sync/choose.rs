@@ -135,7 +135,7 @@ impl<'a> Predictor<'a> {
             }
         }
         let known = Known {
-            record: entry.body.len() as u64,
+            record: entry.body.len() as u64 + super::native::parts_bytes(self.copy, entry, &record)?,
             run: entry.run_micros.map(Duration::from_micros),
             pace: pace.unwrap_or(UNSEEN_PACE),
             modules,

@@ -7,6 +7,7 @@ mod conflict;
 mod diff;
 mod metered;
 mod names;
+mod native;
 mod parts;
 mod pull;
 mod put;

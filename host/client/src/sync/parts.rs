@@ -32,7 +32,7 @@ pub(super) type Content = (Hash, u64);
 
 impl Sync<'_> {
     /// The parts that go with an entry at first into a request of `length` bytes so far: of a value its list and its small
-    /// contents, of an operation nothing. What has no room there is uploaded.
+    /// contents, of an operation nothing, unless a program of the user's own ran. What has no room there is uploaded.
     ///
     /// An entry that the server may hold already goes again as it is, also where contents are gone: if the server lacks
     /// them, it says so, and then the entry may be changed.
@@ -43,7 +43,7 @@ impl Sync<'_> {
         shipping: &mut Shipping<'_>,
     ) -> Result<Vec<Part>, ClientError> {
         if entry.kind == BodyKind::Operation {
-            return Ok(Vec::new());
+            return self.operation_parts(entry).await;
         }
         let changes = self.copy.lists(entry.number)?.changes;
         let mut parts = vec![self.list_part(PartKind::Changes, effect::encode_list(&changes)).await?];
@@ -155,7 +155,7 @@ impl Sync<'_> {
     }
 
     /// A list inside the request, or uploaded and named where it is too long.
-    async fn list_part(&mut self, kind: PartKind, bytes: Vec<u8>) -> Result<Part, ClientError> {
+    pub(super) async fn list_part(&mut self, kind: PartKind, bytes: Vec<u8>) -> Result<Part, ClientError> {
         if bytes.len() <= MAX_INLINE_PART {
             return Ok(Part::inline(kind, bytes));
         }
