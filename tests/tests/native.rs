@@ -180,6 +180,13 @@ fn what_differs_by_little_is_an_operation_and_what_differs_much_a_value() {
     let entry = world.newest();
     assert_eq!(entry["kind"], "operation", "{entry}");
     world.arrives();
+    assert_eq!(verdicts(&world.place, &world.here), ["shipped", "shipped", "repaired"]);
+    // The user's hint decides.
+    world.configure("[native]\ngzip = { hint = \"none\" }\n");
+    world.file("other", noise(2, 200_000));
+    world.ok(&["gzip", "-k", "other"]);
+    let entry = world.newest();
+    assert_eq!((&entry["kind"], &entry["native_runs"][0]["reason"]), (&"value".into(), &"diverged".into()));
 }
 
 #[test]
@@ -217,6 +224,7 @@ fn exit_codes_and_signals_are_the_programs_own() {
 fn descriptors_environment_and_directory_are_the_callers() {
     let world = World::new();
     fs::create_dir(world.here.join("d")).unwrap();
+    world.sync();
     world.script("look", "pwd; echo \"$WORD\"; echo to-stderr >&2; cat; ulimit -n");
     let mut command = world.native(&["look"]);
     command.current_dir(world.here.join("d")).env("WORD", "a word").stdin(Stdio::piped());
@@ -258,7 +266,7 @@ fn an_input_that_changes_under_the_program_never_gives_a_wrong_record() {
 #[test]
 fn an_ignored_output_stays_out_of_the_workspace() {
     let world = World::new();
-    world.file(".gitignore", "*.sorted\n");
+    world.file(".opshipignore", "*.sorted\n");
     world.file("in", "b\na\n");
     world.sync();
     world.ok(&["sort", "-o", "in.sorted", "in"]);

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 const RUNS: &str = "native.lock";
 /// Held by who records, one at a time.
 const RECORDER: &str = "recorder.lock";
-/// How long a scan that makes entries waits for runs to be recorded. What takes longer goes by value.
+/// How long a scan that makes entries waits for programs to end. What they have changed by then goes by value.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long it waits while one is being recorded: a little longer than its module may run.
+const RECORDING: Duration = Duration::from_secs(70);
 /// How often it looks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -57,7 +59,11 @@ impl WorkingCopy {
         {
             return Ok(());
         }
-        while self.shared.try_lock(RUNS)?.is_none() && begun.elapsed() < PATIENCE {
+        while self.shared.try_lock(RUNS)?.is_none() {
+            let is_recording = || Ok::<_, ClientError>(self.shared.try_lock(RECORDER)?.is_none());
+            if begun.elapsed() >= RECORDING || (begun.elapsed() >= PATIENCE && !is_recording()?) {
+                break;
+            }
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())
