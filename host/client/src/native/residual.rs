@@ -84,6 +84,6 @@ fn repair(
 fn parity(content: &[u8], replayed: (&Hash, &[u8]), symbols: u16) -> Option<Repair> {
     let repair = Repair::parity(content, Code::new(symbols, content.len() as u64).ok()?).ok()?;
     let mut restored = Vec::new();
-    repair.apply(replayed, content.len() as u64, &mut restored).ok()?;
+    repair.apply((replayed.0, &replayed.1), content.len() as u64, &mut restored).ok()?;
     (restored == content).then_some(repair)
 }
