@@ -141,45 +141,40 @@ fn socket_path(copy: &WorkingCopy) -> Result<(PathBuf, File), ClientError> {
 fn serve(copy: &WorkingCopy, stream: UnixStream, record: &Record) -> std::io::Result<()> {
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::new(stream);
-    let mut begun: Option<Begun> = None;
+    let mut begun = None;
     loop {
         let mut text = Vec::new();
         if (&mut reader).take(MAX_LINE).read_until(b'\n', &mut text)? == 0 {
             return Ok(());
         }
-        let reply = match (serde_json::from_slice(&text), begun.take()) {
-            (Ok(Request::Begin(operation)), None) => match begin(copy, operation) {
-                Ok(operation) => {
-                    begun = Some(operation);
-                    Reply::Begun {}
-                }
-                Err(error) => Reply::Failed { detail: error.to_string() },
-            },
-            (Ok(Request::End { exit }), Some(operation)) => {
-                let (ended, _recording) = operation.ended(exit);
-                match record(copy, &ended) {
-                    Ok(recorded) => reply(recorded),
-                    Err(error) => Reply::Failed { detail: error.to_string() },
-                }
-            }
-            (Ok(Request::End { .. }), None) => {
-                Reply::Failed { detail: "nothing has begun; say 'begin' first".to_owned() }
-            }
-            (Ok(Request::Begin(_)), Some(first)) => {
-                begun = Some(first);
-                Reply::Failed { detail: "an operation has begun already; say 'end' first".to_owned() }
-            }
-            (Err(error), first) => {
-                begun = first;
-                Reply::Failed { detail: format!("not understood: {error}; see docs/record-api.md") }
-            }
-        };
-        let mut line = serde_json::json!(reply).to_string();
-        line.push('\n');
-        writer.write_all(line.as_bytes())?;
+        let reply = answer(copy, record, &text, &mut begun);
+        let reply = reply.unwrap_or_else(|error| Reply::Failed { detail: error.to_string() });
+        writer.write_all(format!("{}\n", serde_json::json!(reply)).as_bytes())?;
+        // The rest of a line that is too long would pass for another.
         if !text.ends_with(b"\n") {
             return Ok(());
         }
+    }
+}
+
+fn answer(copy: &WorkingCopy, record: &Record, text: &[u8], begun: &mut Option<Begun>) -> Result<Reply, ClientError> {
+    let refused = |detail: String| Err(ClientError::Refused(detail));
+    match serde_json::from_slice(text) {
+        Ok(Request::Begin(_)) if begun.is_some() => {
+            refused("an operation has begun already; say 'end' first".to_owned())
+        }
+        Ok(Request::Begin(operation)) => {
+            *begun = Some(begin(copy, operation)?);
+            Ok(Reply::Begun {})
+        }
+        Ok(Request::End { exit }) => match begun.take() {
+            Some(operation) => {
+                let (ended, _recording) = operation.ended(exit);
+                record(copy, &ended).map(reply)
+            }
+            None => refused("nothing has begun; say 'begin' first".to_owned()),
+        },
+        Err(error) => refused(format!("not understood: {error}; see docs/record-api.md")),
     }
 }
 

@@ -159,7 +159,7 @@ impl NativeTree {
         let now = signature_of(&file).map_err(|error| unreadable(path.as_str(), &error))?;
         match now.is_same_file(&captured.signature()) {
             true => Ok(file),
-            false => Err(lost(path, &"it was written into in place, and was too large to be copied before")),
+            false => Err(lost(path, &"it was written into in place, and is too large to be copied before each run")),
         }
     }
 
@@ -222,7 +222,7 @@ impl NativeTree {
                 // A file that was only renamed away is not here; one that was linked or renamed back has another ctime.
                 match now.is_same_file(&signature) {
                     true => Ok(Arc::new(LiveContent { file, signature: now, hash, path: shown })),
-                    false => Err(lost(path, &"the program wrote to it")),
+                    false => Err(lost(path, &"the program wrote to it, and too much was to be captured before")),
                 }
             }
             Bytes::Log => {
@@ -280,7 +280,7 @@ impl FileContent for Lost {
     }
 
     fn read_at(&self, _offset: u64, _buffer: &mut [u8]) -> Result<usize, SourceError> {
-        Err(lost(&self.path, &"the program changed it, and no argument names it"))
+        Err(lost(&self.path, &"the program changed it, and no argument names it; name it among the program's 'inputs'"))
     }
 }
 
@@ -290,6 +290,6 @@ fn failed(path: &TreePath, detail: &dyn std::fmt::Display) -> SourceError {
 
 /// What was there before the run is not at hand.
 fn lost(path: &TreePath, why: &dyn std::fmt::Display) -> SourceError {
-    let detail = format!("what it was before the program ran is gone ({why}); name it among the program's 'inputs'");
+    let detail = format!("what it was before the program ran is gone: {why}");
     SourceError { path: path.to_string(), detail, changed: false }
 }
