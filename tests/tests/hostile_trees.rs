@@ -133,6 +133,11 @@ fn nothing_that_comes_is_run_or_obeyed() {
     place.ok(&here, ["sync"]);
     place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
     let there = place.path("there");
+    fs::write(here.join("opship.toml"), format!("{toml}# again\n")).unwrap();
+    place.ok(&here, ["sync"]);
+    let told = place.json(&there, ["sync"])["pulled"]["names"].clone();
+    assert_eq!(told[0][0], "opship.toml", "{told}");
+    assert!(told[0][1].as_str().unwrap().contains("nothing of it is run"), "{told}");
     for arguments in
         [&["status"][..], &["run", "gzip", "--", "-k", "data"], &["sync"], &["log"], &["diff"], &["module", "list"]]
     {

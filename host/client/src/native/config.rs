@@ -69,7 +69,7 @@ fn hint<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Hint>, D::Error> {
 }
 
 /// The file's name at a workspace's root.
-const WORKSPACE_FILE: &str = "opship.toml";
+pub(crate) const WORKSPACE_FILE: &str = "opship.toml";
 /// Longest such file in bytes.
 const MAX_WORKSPACE_FILE: u64 = 64 << 10;
 

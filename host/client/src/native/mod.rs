@@ -25,6 +25,7 @@ mod words;
 
 pub use api::{Record, serve_records};
 pub use capture::Before;
+pub(crate) use config::WORKSPACE_FILE;
 pub use config::{Chosen, NativeProgram, Workspace};
 pub use job::{Ended, Exit};
 pub use notes::NativeNote;

@@ -1,5 +1,7 @@
-//! Names that came and that not every system can hold: harmless here, and told before they do harm elsewhere.
+//! What came and a person should know of: names that not every system can hold, harmless here and told before they do harm
+//! elsewhere; hints for native runs that say what none may say.
 
+use crate::native::{WORKSPACE_FILE, Workspace};
 use crate::{ClientError, WorkingCopy};
 use opship_record::TreePath;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +33,11 @@ impl Arrived {
                 alike.entry(path.folded_name().unwrap_or_default()).or_default().push(path);
             }
             for path in paths {
+                if path.as_str() == WORKSPACE_FILE
+                    && let Err(error) = Workspace::read(&copy.shared.path)
+                {
+                    found.push((path.to_string(), format!("nothing of it counts, and nothing of it is run: {error}")));
+                }
                 let folded = path.folded_name().unwrap_or_default();
                 if is_device(&folded) {
                     found.push((path.to_string(), "Windows takes the name for a device's".to_owned()));
