@@ -2,6 +2,7 @@
 //! to `<target>/bench/NAME.json`.
 #![forbid(unsafe_code)]
 
+mod coda;
 mod error;
 mod machine;
 mod place;
@@ -43,7 +44,8 @@ fn bench() -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["replay", ref parts @ ..] => replay::run(parts),
         ["value", ref cases @ ..] => value::run(cases),
+        ["coda", ref tests @ ..] => coda::run(tests),
         ["scale", ref parts @ ..] => scale::run(parts),
-        _ => Err(BenchError::Failed("which benchmark? There are: replay, value, scale".to_owned())),
+        _ => Err(BenchError::Failed("which benchmark? There are: replay, value, scale, coda".to_owned())),
     }
 }
