@@ -13,7 +13,7 @@ use crate::error::{BenchError, Result};
 use crate::place::Place;
 use crate::report::{Cell as Field, Goal, Report, Table};
 use crate::value::peers;
-use cases::{Case, cases};
+use cases::{Case, Source, cases};
 use copy::Ship;
 use measure::{Bench, Cell, link};
 use std::fs;
@@ -38,6 +38,10 @@ pub(crate) fn run(named: &[&str]) -> Result<()> {
     let mut report = Report::begin("coda");
     let mut findings = Findings::new();
     for case in cases.iter().filter(|case| tests.is_empty() || tests.contains(&case.name)) {
+        if let (Source::Public(_), Err(error)) = (case.source, copy::modules_of(&place, case)) {
+            findings.set_up.note(format!("left out: {}: {error}", case.name));
+            continue;
+        }
         measure(&place, case, largest.map_or(SIZES.len(), |last| last + 1), &mut findings)?;
     }
     findings.report(&place, &mut report)?;

@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, name: &str, args: &[String]) -> Result<()> 
     bench.current_dir(&context.root).arg(name);
     if name == "coda" {
         own_tools(context)?;
-        // Where there are none, the benchmark says which test lacks its module.
+        // Without them the benchmark leaves their tests out, and says so.
         pymodules::step(context)?.map(|folder| bench.env("OPSHIP_PYMODULES", folder));
     }
     process::run(bench.args(args))

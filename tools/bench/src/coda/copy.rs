@@ -20,8 +20,8 @@ pub(super) struct Copy<'a> {
     folder: PathBuf,
     /// What making the workspace and the working copy took.
     pub(super) set_up: Trace,
-    /// What adding the modules took, which takes them to the server.
-    pub(super) modules: Trace,
+    /// Bytes that adding the modules took, which takes them to the server.
+    pub(super) module_bytes: u64,
 }
 
 /// How a sync is told to ship.
@@ -48,10 +48,11 @@ impl Ship {
         }
     }
 
-    fn verdict(self) -> &'static str {
+    /// Did an operation end as it must, of what this ships?
+    fn is_of(self, entry: &Value) -> bool {
         match self {
-            Ship::Operation => "matched",
-            Ship::Value => "shipped",
+            Ship::Operation => entry["verdict"] == "matched",
+            Ship::Value => entry["verdict"] == "shipped" && entry["reason"] == "cheaper-by-value",
         }
     }
 }
@@ -64,20 +65,19 @@ impl Copy<'_> {
         std::fs::create_dir_all(&folder).map_err(BenchError::io("make a folder"))?;
         let server = place.serve_with(&format!("{base}/server"), &[])?;
         let tap = Tap::start_tracing(server.address).map_err(BenchError::io("start the relay"))?;
-        let nothing = || Trace::new(&[], Duration::ZERO);
-        let mut copy = Copy { place, server, tap, folder, set_up: nothing(), modules: nothing() };
+        let set_up = Trace::new(&[], Duration::ZERO);
+        let mut copy = Copy { place, server, tap, folder, set_up, module_bytes: 0 };
         let url = format!("http://{}", copy.tap.address());
         let start = Instant::now();
         let top = copy.folder.clone();
         succeed(copy.command(&top).args(["init", "--server", &url, "--workspace", "bench"]))?;
         copy.set_up = Trace::new(&copy.tap.take_events(), start.elapsed());
         if case.source != Source::Standard {
-            for module in case.modules {
-                let file = module_file(place, case.source, module)?;
+            for (module, file) in case.modules.iter().zip(modules_of(place, case)?) {
                 succeed(copy.command(&top).args(["module", "add", "--name", module]).arg(file))?;
             }
         }
-        copy.modules = Trace::new(&copy.tap.take_events(), start.elapsed());
+        copy.module_bytes = Trace::new(&copy.tap.take_events(), Duration::ZERO).bytes();
         Ok(copy)
     }
 
@@ -107,18 +107,21 @@ impl Copy<'_> {
         case.runs.iter().try_for_each(|arguments| succeed(self.command(&folder).arg("run").args(*arguments)))
     }
 
-    /// Ships what waits, and checks how its newest entries ended, of which so many are operations.
+    /// Ships what waits, of which so many are operations, and checks how those ended.
     pub(super) fn sync(&self, ship: Ship, operations: usize) -> Result<Trace> {
         self.tap.take_events();
         let start = Instant::now();
         let printed = self.json(&["--json", "sync", "--ship", ship.name()])?;
         let trace = Trace::new(&self.tap.take_events(), start.elapsed());
         let entries = printed["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let ended = entries.iter().rev().take(operations).filter(|entry| entry["verdict"] == ship.verdict()).count();
+        let ended = entries.iter().filter(|entry| ship.is_of(entry)).count();
         if ended == operations {
             return Ok(trace);
         }
-        Err(BenchError::Failed(format!("a sync did not end as it must, {}: {printed}", ship.verdict())))
+        Err(BenchError::Failed(format!(
+            "of a sync by {} not all operations ended as they must: {printed}",
+            ship.name()
+        )))
     }
 
     /// Ships what waits over a link, in real time: how long that takes.
@@ -167,8 +170,12 @@ impl Copy<'_> {
     }
 }
 
-/// Where a module of a case is.
-pub(super) fn module_file(place: &Place, source: Source, name: &str) -> Result<PathBuf> {
+/// The files of a case's modules.
+pub(super) fn modules_of(place: &Place, case: &Case) -> Result<Vec<PathBuf>> {
+    case.modules.iter().map(|name| module_file(place, case.source, name)).collect()
+}
+
+fn module_file(place: &Place, source: Source, name: &str) -> Result<PathBuf> {
     let file = match source {
         Source::Standard => place.guest_file(name),
         Source::Own => place.own_tool(name),

@@ -19,7 +19,7 @@ pub(super) const RATES: [u64; 4] = [9_600, 28_800, 64_000, 1_000_000];
 /// How often what is small is measured; the run with the middle time counts.
 const RUNS: u64 = 3;
 /// Up to this size.
-const SMALL: usize = 256 << 10;
+const SMALL: usize = 64 << 10;
 
 /// A link of a rate in bits a second.
 pub(super) fn link(rate: u64) -> Link {
@@ -79,7 +79,7 @@ impl Bench<'_> {
         let new_inputs = self.unknown(size)?.bytes();
         let more = self.first_more.unwrap_or(first.unwrap_or_default().saturating_sub(new_inputs));
         self.first_more = Some(more);
-        let first = new_inputs + more + self.by_operation.modules.bytes();
+        let first = new_inputs + more + self.by_operation.module_bytes;
         let runs = if size <= SMALL { RUNS } else { 1 };
         let mut all = (0..runs).map(|_| self.known(size)).collect::<Result<Vec<_>>>()?;
         let mut operations: Vec<Trace> = all.iter().map(|known| known.operation.clone()).collect();

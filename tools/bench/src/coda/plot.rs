@@ -10,8 +10,8 @@ const HEIGHT: f64 = 180.0;
 /// Room around a panel's lines.
 const LEFT: f64 = 40.0;
 const AROUND: f64 = 24.0;
-/// The axis of times, in seconds.
-const TIMES: (f64, f64) = (0.1, 100_000.0);
+/// Where the axis of times begins, in seconds.
+const BEGIN: f64 = 0.1;
 
 /// All panels of one size, as SVG.
 pub(super) fn svg(cells: &[&Cell]) -> String {
@@ -21,9 +21,11 @@ pub(super) fn svg(cells: &[&Cell]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" \
          font-size=\"10\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
     );
+    let longest = cells.iter().map(|cell| cell.value.time(link(RATES[0])).as_secs_f64()).fold(1.0, f64::max);
+    let end = 10_f64.powf(longest.log10().ceil());
     for (number, cell) in cells.iter().enumerate() {
         let (x, y) = ((number % COLUMNS) as f64 * WIDTH, (number / COLUMNS) as f64 * HEIGHT);
-        panel(&mut text, cell, (x, y));
+        panel(&mut text, cell, (x, y), end);
     }
     let _ = writeln!(
         text,
@@ -33,7 +35,8 @@ pub(super) fn svg(cells: &[&Cell]) -> String {
     text
 }
 
-fn panel(text: &mut String, cell: &Cell, (x, y): (f64, f64)) {
+/// One test's lines; its axis of times ends with so many seconds.
+fn panel(text: &mut String, cell: &Cell, (x, y): (f64, f64), end: f64) {
     let bottom = y + HEIGHT - AROUND;
     let _ = writeln!(text, "<text x=\"{}\" y=\"{}\" font-weight=\"bold\">{}</text>", x + LEFT, y + 14.0, cell.name);
     let _ = writeln!(
@@ -52,16 +55,16 @@ fn panel(text: &mut String, cell: &Cell, (x, y): (f64, f64)) {
             rate as f64 / 1e3
         );
     }
-    for seconds in [1.0, 100.0, 10_000.0] {
-        let at = y + down(Duration::from_secs_f64(seconds)) + 3.0;
+    for seconds in [1.0, 10.0, 100.0, 1_000.0, 10_000.0].into_iter().filter(|seconds| *seconds <= end) {
+        let at = y + down(Duration::from_secs_f64(seconds), end) + 3.0;
         let _ = writeln!(text, "<text x=\"{}\" y=\"{at}\" text-anchor=\"end\">{seconds}</text>", x + LEFT - 4.0);
     }
     for (trace, colour) in [(&cell.value, "#888"), (&cell.operation, "#06c")] {
-        let points = RATES.map(|rate| format!("{:.1},{:.1}", x + across(rate), y + down(trace.time(link(rate)))));
+        let points = RATES.map(|rate| format!("{:.1},{:.1}", x + across(rate), y + down(trace.time(link(rate)), end)));
         let _ = writeln!(text, "<polyline points=\"{}\" stroke=\"{colour}\" fill=\"none\"/>", points.join(" "));
     }
     for (number, rate) in RATES.into_iter().enumerate() {
-        let (cx, cy) = (x + across(rate), y + down(cell.chosen(number)));
+        let (cx, cy) = (x + across(rate), y + down(cell.chosen(number), end));
         let _ = writeln!(text, "<circle cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"3\" stroke=\"#c30\" fill=\"none\"/>");
     }
 }
@@ -71,8 +74,7 @@ fn across(rate: u64) -> f64 {
     LEFT + 10.0 + (WIDTH - LEFT - AROUND - 20.0) * ((rate as f64).ln() - low) / (high - low)
 }
 
-fn down(time: Duration) -> f64 {
-    let seconds = time.as_secs_f64().clamp(TIMES.0, TIMES.1);
-    let share = (seconds / TIMES.0).ln() / (TIMES.1 / TIMES.0).ln();
+fn down(time: Duration, end: f64) -> f64 {
+    let share = (time.as_secs_f64().clamp(BEGIN, end) / BEGIN).ln() / (end / BEGIN).ln();
     HEIGHT - AROUND - (HEIGHT - 2.0 * AROUND) * share
 }
