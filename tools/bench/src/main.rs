@@ -2,6 +2,7 @@
 //! to `<target>/bench/NAME.json`.
 #![forbid(unsafe_code)]
 
+mod coda;
 mod error;
 mod machine;
 mod place;
@@ -46,8 +47,11 @@ fn bench() -> Result<()> {
         ["replay", ref parts @ ..] => replay::run(parts),
         ["residual", ref arguments @ ..] => residual::run(arguments),
         ["value", ref cases @ ..] => value::run(cases),
+        ["coda", ref tests @ ..] => coda::run(tests),
         ["scale", ref parts @ ..] => scale::run(parts),
         ["shims"] => shims::run(),
-        _ => Err(BenchError::Failed("which benchmark? There are: replay, residual, value, scale, shims".to_owned())),
+        _ => Err(BenchError::Failed(
+            "which benchmark? There are: replay, residual, value, coda, scale, shims".to_owned(),
+        )),
     }
 }

@@ -63,6 +63,11 @@ impl Place {
         self.target.join(format!("guests/{name}.wasm"))
     }
 
+    /// A tool of the benchmark's own, as a module.
+    pub(crate) fn own_tool(&self, name: &str) -> PathBuf {
+        self.target.join(format!("bench-guests/{name}.wasm"))
+    }
+
     /// The Python that has wasmtime.
     pub(crate) fn peer_python(&self) -> PathBuf {
         self.target.join("tools/reference/bin/python")

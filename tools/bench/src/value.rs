@@ -1,9 +1,9 @@
 //! `value`: the bytes that values take on the wire, against rsync's in the same run, and beside what restic stores.
 
 mod cases;
-mod content;
+pub(crate) mod content;
 mod opship;
-mod peers;
+pub(crate) mod peers;
 
 use crate::error::{BenchError, Result};
 use crate::place::Place;

@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 /// Bytes passed on at one time where there is a rate.
 const PACED: usize = 8 << 10;
 const NEVER: u64 = u64::MAX;
+/// Bytes of a stream that one packet carries, and bytes of its TCP and IP headers (RFC 9293 and 791, without options).
+pub const PACKET: u64 = 1460;
+/// See [`PACKET`].
+pub const HEADERS: u64 = 40;
 
 /// A relay. It stops taking connections when dropped; open ones end with their ends.
 #[derive(Debug)]
@@ -39,9 +43,52 @@ struct Shared {
     moved: Mutex<Option<SocketAddr>>,
     /// Both ends of open connections, for cutting them; those that ended are dropped with the next cut.
     open: Mutex<Vec<TcpStream>>,
+    /// What happened, if that is kept.
+    events: Option<Mutex<Vec<Event>>>,
+    /// The link of the connections to come, if it was set.
+    link: Mutex<Option<Link>>,
+}
+
+/// A link between client and server: its headers take their time too, and a connection begins with three packets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    /// Bytes a second, each way.
+    pub rate: u64,
+    /// What every byte takes longer, each way: half a round trip.
+    pub delay: Duration,
+}
+
+/// What happened at a relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A client opened a connection.
+    Opened,
+    /// So many bytes went from client to server.
+    Sent(u64),
+    /// So many bytes went from server to client.
+    Received(u64),
+}
+
+/// Bytes of a stream with the headers of the packets that carry them, as many as must be.
+pub fn with_headers(bytes: u64) -> u64 {
+    bytes + bytes.div_ceil(PACKET) * HEADERS
 }
 
 impl Shared {
+    fn note(&self, event: Event) {
+        if let Some(events) = &self.events {
+            events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+        }
+    }
+
+    /// How the next connection passes.
+    fn pipe(&self) -> Pipe {
+        match *self.link.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(link) => Pipe { rate: Some(link.rate.max(1)), delay: link.delay, with_headers: true },
+            None => Pipe { rate: self.rate, delay: self.delay, with_headers: false },
+        }
+    }
+
     fn new(kept: bool, rate: Option<u64>, delay: Duration) -> Shared {
         let now = Instant::now();
         Shared {
@@ -55,6 +102,8 @@ impl Shared {
             delay,
             moved: Mutex::default(),
             open: Mutex::default(),
+            events: None,
+            link: Mutex::default(),
         }
     }
 
@@ -63,16 +112,32 @@ impl Shared {
     }
 
     /// Waits for its turn with a way that all connections share.
-    fn pace(&self, way: usize, bytes: usize) {
-        let Some(rate) = self.rate else { return };
+    fn pace(&self, way: usize, bytes: u64, pipe: Pipe) {
+        let Some(rate) = pipe.rate else { return };
         let begins = {
             let mut free = self.free[way].lock().unwrap_or_else(PoisonError::into_inner);
             let begins = (*free).max(Instant::now());
+            let bytes = if pipe.with_headers { with_headers(bytes) } else { bytes };
             *free = begins + Duration::from_secs_f64(bytes as f64 / rate as f64);
             *free
         };
         thread::sleep(begins.saturating_duration_since(Instant::now()));
     }
+
+    /// Waits as long as it takes to open a connection over a link: a packet there, one back, and the third.
+    fn open(&self, pipe: Pipe) {
+        if let (true, Some(rate)) = (pipe.with_headers, pipe.rate) {
+            thread::sleep(pipe.delay * 2 + Duration::from_secs_f64(3.0 * HEADERS as f64 / rate as f64));
+        }
+    }
+}
+
+/// How one connection passes.
+#[derive(Debug, Clone, Copy)]
+struct Pipe {
+    rate: Option<u64>,
+    delay: Duration,
+    with_headers: bool,
 }
 
 /// Bytes that went through a relay so far.
@@ -127,6 +192,27 @@ impl Tap {
     /// The operating system's, if no port can be had.
     pub fn start_delaying(server: SocketAddr, delay: Duration) -> io::Result<Tap> {
         Tap::start_with(server, Shared::new(true, None, delay))
+    }
+
+    /// As [`Tap::start`], and what happens is kept, in order, without the bytes.
+    ///
+    /// # Errors
+    /// The operating system's, if no port can be had.
+    pub fn start_tracing(server: SocketAddr) -> io::Result<Tap> {
+        Tap::start_with(server, Shared { events: Some(Mutex::default()), ..Shared::new(false, None, Duration::ZERO) })
+    }
+
+    /// What happened since this was last asked; nothing unless it is kept.
+    pub fn take_events(&self) -> Vec<Event> {
+        let events = self.shared.events.as_ref();
+        events
+            .map(|events| std::mem::take(&mut *events.lock().unwrap_or_else(PoisonError::into_inner)))
+            .unwrap_or_default()
+    }
+
+    /// Gives the connections to come a link, or none.
+    pub fn set_link(&self, link: Option<Link>) {
+        *self.shared.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
     }
 
     /// Sends the connections to come to another server: a server that was restarted has another port.
@@ -194,18 +280,23 @@ fn relay(client: TcpStream, server: SocketAddr, shared: &Arc<Shared>) -> io::Res
     let mut open = shared.open.lock().unwrap_or_else(PoisonError::into_inner);
     open.extend([client.try_clone()?, server.try_clone()?]);
     drop(open);
+    let pipe = shared.pipe();
+    shared.note(Event::Opened);
     let up = shared.clone();
-    thread::spawn(move || pump(from_client, to_server, &up, 0));
+    thread::spawn(move || {
+        up.open(pipe);
+        pump(from_client, to_server, &up, 0, pipe);
+    });
     let down = shared.clone();
-    thread::spawn(move || pump(server, client, &down, 1));
+    thread::spawn(move || pump(server, client, &down, 1, pipe));
     Ok(())
 }
 
-fn pump(mut from: TcpStream, to: TcpStream, shared: &Shared, way: usize) {
-    let mut buffer = vec![0; if shared.rate.is_some() { PACED } else { 64 << 10 }];
+fn pump(mut from: TcpStream, to: TcpStream, shared: &Shared, way: usize, pipe: Pipe) {
+    let mut buffer = vec![0; if pipe.rate.is_some() { PACED } else { 64 << 10 }];
     let count = if way == 0 { &shared.sent } else { &shared.received };
     // What is on its way: a long link holds much.
-    let (sender, receiver) = sync_channel::<(Instant, Vec<u8>)>(if shared.delay.is_zero() { 1 } else { 1024 });
+    let (sender, receiver) = sync_channel::<(Instant, Vec<u8>)>(if pipe.delay.is_zero() { 1 } else { 1024 });
     let end = to.try_clone();
     let writer = thread::spawn(move || deliver(&receiver, to));
     let mut is_cut = false;
@@ -219,12 +310,13 @@ fn pump(mut from: TcpStream, to: TcpStream, shared: &Shared, way: usize) {
         if is_cut {
             length = usize::try_from(left).unwrap_or(length);
         }
-        shared.pace(way, length);
+        shared.pace(way, length as u64, pipe);
         count.fetch_add(length as u64, Ordering::Relaxed);
+        shared.note(if way == 0 { Event::Sent(length as u64) } else { Event::Received(length as u64) });
         if let Some(kept) = &shared.kept {
             kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..length]);
         }
-        if sender.send((Instant::now() + shared.delay, buffer[..length].to_vec())).is_err() {
+        if sender.send((Instant::now() + pipe.delay, buffer[..length].to_vec())).is_err() {
             break;
         }
         if is_cut {

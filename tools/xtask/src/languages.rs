@@ -3,7 +3,7 @@
 //! They are for the tests alone. Where a language's tools cannot be had, its guest is left out and its tests skip.
 
 mod assemblyscript;
-mod c;
+pub(crate) mod c;
 mod go;
 
 use std::fs;
@@ -69,7 +69,7 @@ fn remove(file: &Path) -> Result<()> {
 }
 
 /// The files below `folder` whose names end so, sorted, by their paths below it.
-fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+pub(crate) fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for item in fs::read_dir(folder).map_err(Error::io("list", folder))? {
         let name = item.map_err(Error::io("list", folder))?.file_name();

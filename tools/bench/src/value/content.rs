@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// A small generator of numbers (splitmix64, Steele, Lea and Flood 2014).
-pub(super) struct Numbers(pub(super) u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ impl Numbers {
         z ^ (z >> 31)
     }
 
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end.max(1) as u64).unwrap_or(0)
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn noise(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, bytes));
     made.map_err(BenchError::io(format!("write '{}'", path.display())))
 }
@@ -45,7 +45,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// Makes all files a day old, so that what is changed next differs from them by its time for every tool.
-pub(super) fn age(folder: &Path) -> Result<()> {
+pub(crate) fn age(folder: &Path) -> Result<()> {
     let day_ago = SystemTime::now() - Duration::from_secs(24 * 3600);
     for path in files(folder)? {
         let set = File::options().write(true).open(&path).and_then(|file| file.set_modified(day_ago));
@@ -73,10 +73,10 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A file's mode, the nanoseconds of its last change since 1970, and its bytes.
-pub(super) type State = (u32, i128, Vec<u8>);
+pub(crate) type State = (u32, i128, Vec<u8>);
 
 /// Each file's path below the folder with its state.
-pub(super) fn snapshot(folder: &Path) -> Result<BTreeMap<PathBuf, State>> {
+pub(crate) fn snapshot(folder: &Path) -> Result<BTreeMap<PathBuf, State>> {
     let mut all = BTreeMap::new();
     for path in files(folder)? {
         let found = path.metadata().map_err(BenchError::io(format!("look at '{}'", path.display())))?;

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 const STARTING: Duration = Duration::from_secs(10);
 
 /// A daemon with one module, and the relay before it.
-pub(super) struct Rsync {
+pub(crate) struct Rsync {
     daemon: Child,
     tap: Tap,
 }
 
 impl Rsync {
     /// Starts it with its files in `<base>/rsync`.
-    pub(super) fn start(base: &Path) -> Result<Rsync> {
+    pub(crate) fn start(base: &Path) -> Result<Rsync> {
         let folder = base.join("rsync");
         fs::create_dir_all(&folder).map_err(BenchError::io("make a folder"))?;
         // A port that is free now; the daemon cannot be given one that is open.
@@ -35,7 +35,7 @@ impl Rsync {
         command.args(["--daemon", "--no-detach", "--address=127.0.0.1"]).arg(format!("--port={}", address.port()));
         command.arg("--config").arg(&config).stdin(Stdio::null());
         let daemon = command.spawn().map_err(BenchError::io("start rsync; install it"))?;
-        let tap = Tap::start(address).map_err(BenchError::io("start the relay"))?;
+        let tap = Tap::start_tracing(address).map_err(BenchError::io("start the relay"))?;
         let rsync = Rsync { daemon, tap };
         wait_for(address)?;
         Ok(rsync)
@@ -51,8 +51,13 @@ impl Rsync {
         Ok(self.tap.count().total() - before)
     }
 
+    /// The relay before it.
+    pub(crate) fn tap(&self) -> &Tap {
+        &self.tap
+    }
+
     /// Brings a folder to the daemon.
-    pub(super) fn push(&self, folder: &Path) -> Result<u64> {
+    pub(crate) fn push(&self, folder: &Path) -> Result<u64> {
         self.counted(&format!("{}/", folder.display()), &self.url())
     }
 
@@ -111,7 +116,7 @@ impl Restic {
 }
 
 /// rsync's name and version.
-pub(super) fn rsync_version() -> Result<String> {
+pub(crate) fn rsync_version() -> Result<String> {
     version("rsync", "--version")
 }
 

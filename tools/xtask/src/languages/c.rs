@@ -1,6 +1,6 @@
 //! The guest in C: Debian's clang and wasi-libc.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Language, sources};
 use crate::context::Context;
@@ -21,13 +21,18 @@ pub(super) const LANGUAGE: Language =
     Language { name: "C", folder: "c", module: "conform-c", recipe: &[CLANG, FLAGS], build };
 
 fn build(context: &Context, folder: &Path, module: &Path) -> Result<()> {
+    compile(context, folder, &sources(folder, ".c")?, module, "building the conformance guest in C")
+}
+
+/// Compiles and links sources of a folder to one module, with Debian's tools; `what` is said if they must be installed.
+pub(crate) fn compile(context: &Context, folder: &Path, sources: &[PathBuf], module: &Path, what: &str) -> Result<()> {
     let is_ready =
         process::find(CLANG).is_some() && [LINKER, RUNTIME, LIBC].iter().all(|file| Path::new(file).is_file());
     if !is_ready {
-        apt::install(context, &PACKAGES, "building the conformance guest in C")?;
+        apt::install(context, &PACKAGES, what)?;
     }
     let mut clang = process::clean(CLANG);
     // By relative names, so that no folder of this machine gets into the module.
-    clang.current_dir(folder).args(FLAGS.split(' ')).arg("-o").arg(module).args(sources(folder, ".c")?);
+    clang.current_dir(folder).args(FLAGS.split(' ')).arg("-o").arg(module).args(sources);
     process::output(&mut clang).map(drop)
 }
