@@ -6,6 +6,7 @@ mod body;
 mod credentials;
 mod events;
 mod sharing;
+mod silence;
 mod transfers;
 mod transport;
 mod url;
