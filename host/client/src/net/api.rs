@@ -149,6 +149,11 @@ impl Api {
         Api { transport: self.transport.over(link), ..self }
     }
 
+    /// Uses another token from the next request on.
+    pub(crate) fn with_token(self, token: &str) -> Api {
+        Api { transport: self.transport.with_token(token.to_owned()), ..self }
+    }
+
     /// Bytes on the wire.
     pub fn counter(&self) -> Arc<Counter> {
         self.transport.counter()

@@ -121,6 +121,11 @@ impl Transport {
         Transport { bulk: true, link, traffic: self.traffic.clone(), ..Transport::new(server, token) }
     }
 
+    /// Uses another token from the next request on.
+    pub(super) fn with_token(self, token: String) -> Transport {
+        Transport { token, ..self }
+    }
+
     /// Counts all bytes on a link's account, and stops at its budget.
     pub fn over(self, link: Option<Link>) -> Transport {
         Transport { link, ..self }
