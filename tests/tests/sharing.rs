@@ -171,6 +171,9 @@ fn names_of_people_and_clients_are_shown() {
         assert_eq!((author.as_str(), client.as_str()), expected, "{value}");
     }
     assert!(eva.ok(&work, &["show", "1"]).contains("by eva on Eva's laptop"));
+    let (author, client) = names(&eva.json(&work, &["log", "--versions"])["versions"][0]);
+    assert_eq!((author.as_str(), client.as_str()), expected);
+    assert!(eva.ok(&work, &["log", "--versions"]).contains("eva on Eva's laptop"));
     let (_, body) = server.request("GET", "/v1/workspaces/main/versions/head", b"");
     let (author, client) = names(&serde_json::from_slice(&body).unwrap());
     assert_eq!((author.as_str(), client.as_str()), expected);

@@ -77,10 +77,16 @@ pub struct VersionInfo {
     /// What people call that client, where the server knows a name.
     #[serde(default)]
     pub author_name: Option<String>,
+    /// What that client is called.
+    #[serde(default)]
+    pub client_name: Option<String>,
     /// That client's number of the entry.
     pub sequence: Option<u64>,
     /// When it was committed, in milliseconds since 1970.
     pub time: u64,
+    /// Is it beyond retention, so that its tree is not there any more?
+    #[serde(default)]
+    pub forgotten: bool,
 }
 
 /// An operation whose replay makes what a version holds.

@@ -86,14 +86,14 @@ pub(super) async fn nodes(
         return Err(Problem::malformed(format!("more than {MAX_PATHS} paths; ask for fewer at once")));
     }
     let sequence = blocking(move || {
-        let root = match version {
-            None => state.store.head(&scope)?.root,
+        let version = match version {
+            None => state.store.head(&scope)?,
             Some(number) => {
                 let found = state.store.version(&scope, number)?;
-                found.ok_or_else(|| Problem::not_found("version", &number.to_string()))?.root
+                found.ok_or_else(|| Problem::not_found("version", &number.to_string()))?
             }
         };
-        let view = state.store.tree(&scope, &root)?.ok_or_else(|| Problem::internal(&"the head has no tree"))?;
+        let view = state.store.version_tree(&scope, &version)?;
         let mut sequence = Vec::new();
         for path in paths {
             let node = match view.lookup(&path)? {
