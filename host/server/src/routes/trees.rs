@@ -53,7 +53,7 @@ pub(super) async fn get(
     let own = Arc::clone(&state);
     let view = blocking(move || own.store.tree(&scope, &hash)).await??;
     let view = view.ok_or_else(|| Problem::not_found("tree", &root))?;
-    let body = written(Arc::clone(&state.writers), move |pieces| {
+    let body = written(&state, move |pieces| {
         let mut failed = None;
         let exported = view.export(&mut |_, node| {
             pieces.write_all(&codec::encode(&ByteVec::from(node))).map_err(|error| {
