@@ -171,6 +171,9 @@ fn names_of_people_and_clients_are_shown() {
         assert_eq!((author.as_str(), client.as_str()), expected, "{value}");
     }
     assert!(eva.ok(&work, &["show", "1"]).contains("by eva on Eva's laptop"));
+    let (author, client) = names(&eva.json(&work, &["log", "--versions"])["versions"][0]);
+    assert_eq!((author.as_str(), client.as_str()), expected);
+    assert!(eva.ok(&work, &["log", "--versions"]).contains("eva on Eva's laptop"));
     let (_, body) = server.request("GET", "/v1/workspaces/main/versions/head", b"");
     let (author, client) = names(&serde_json::from_slice(&body).unwrap());
     assert_eq!((author.as_str(), client.as_str()), expected);
@@ -308,4 +311,87 @@ fn a_reader_who_changes_something_gets_what_others_make_all_the_same() {
     assert_eq!(fs::read_to_string(work.join("file")).unwrap(), "changed by who may only read");
     reader.ok(&work, &["restore", "file", "--version", "1", "--to", "as it was"]);
     assert_eq!(fs::read_to_string(work.join("as it was/file")).unwrap(), "text");
+}
+
+#[test]
+fn an_invite_is_not_spent_on_a_folder_that_cannot_be_made() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("file"), "text").unwrap();
+    place.ok(&here, ["sync"]);
+    let eva = Person::new(&place, "eva");
+    let line = invite(&place, &here, "eva", "write");
+    std::os::unix::fs::symlink("nowhere", eva.home.join("dangling")).unwrap();
+    fs::write(eva.home.join("taken"), "").unwrap();
+    for folder in ["dangling", "dangling/work", "taken", "taken/work", "/proc/none/work"] {
+        let refused = eva.run(&eva.home, &["join", &line, folder]);
+        assert_ne!(refused.code, Some(0), "{folder}: {refused}");
+    }
+    let homeless =
+        eva.command(&eva.home).args(["join", &line, "work"]).env("HOME", "").env("XDG_STATE_HOME", "").output();
+    assert!(!homeless.unwrap().status.success());
+    assert!(!eva.home.join("work").exists());
+    eva.ok(&eva.home, &["join", &line, "deep/er/work"]);
+    assert_same_tree(&here, &eva.home.join("deep/er/work"));
+}
+
+#[test]
+fn a_join_uses_the_token_that_it_gave_whatever_the_environment_says() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("file"), "text").unwrap();
+    place.ok(&here, ["sync"]);
+    for (name, variable) in [("eva", ""), ("max", "of-another-server")] {
+        let person = Person::new(&place, name);
+        let line = invite(&place, &here, name, "write");
+        let joined = person.command(&person.home).args(["join", &line, "work"]).env("OPSHIP_TOKEN", variable).output();
+        let joined = Printed::from(joined.unwrap());
+        assert_eq!(joined.code, Some(0), "{joined}");
+        let warned = String::from_utf8_lossy(&joined.stderr).contains("OPSHIP_TOKEN is set");
+        assert_eq!(warned, !variable.is_empty(), "{joined}");
+        let work = person.home.join("work");
+        assert_same_tree(&here, &work);
+        let mut sync = person.command(&work);
+        assert!(sync.arg("sync").env("OPSHIP_TOKEN", "").env("OPSHIP_LINK", "").status().unwrap().success());
+    }
+}
+
+#[test]
+fn a_join_that_broke_off_says_how_it_goes_on() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("large"), opship_tests::noise(1, 3 << 20)).unwrap();
+    place.ok(&here, ["sync"]);
+    let eva = Person::new(&place, "eva");
+    let address = server.authority().parse().unwrap();
+    let tap = Tap::start_paced(address, 1 << 20).unwrap();
+    let line = invite(&place, &here, "eva", "write").replace(&server.authority(), &tap.address().to_string());
+    let told = |arguments: &[&str]| {
+        let printed = eva.run(&eva.home, arguments);
+        assert_ne!(printed.code, Some(0), "{printed}");
+        String::from_utf8_lossy(&printed.stderr).into_owned()
+    };
+    let mut joining = eva.command(&eva.home);
+    let joining = joining.args(["join", &line, "work"]).stderr(Stdio::piped()).spawn().unwrap();
+    until("a part of the file", || tap.count().received > 500_000);
+    // The server goes away for a while: nothing listens on the port of one that ended.
+    tap.move_to(std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+    tap.cut();
+    let broken = Printed::from(joining.wait_with_output().unwrap());
+    let how = "the invite is used, and its token is kept; go on with 'opship sync' in 'work'";
+    assert!(broken.code != Some(0) && broken.to_string().contains(how), "{broken}");
+    tap.move_to(address);
+    let source = format!("http://{}/main", tap.address());
+    let cloned = told(&["clone", &source, "work"]);
+    assert!(cloned.contains("go on with 'opship sync' there"), "{cloned}");
+    let again = told(&["join", &line, "other"]);
+    assert!(again.contains("kept here already") && again.contains(&format!("opship clone {source} other")), "{again}");
+    assert!(!eva.home.join("other").exists());
+    eva.ok(&eva.home.join("work"), &["sync"]);
+    eva.ok(&eva.home, &["clone", &source, "other"]);
+    assert_same_tree(&here, &eva.home.join("work"));
+    assert_same_tree(&here, &eva.home.join("other"));
 }

@@ -361,3 +361,31 @@ fn a_server_that_knows_none_of_this_is_served_as_before() {
     }
     assert_eq!(verdicts(&place, &here), ["shipped"; 2]);
 }
+
+/// Runs `opship` in a folder, impatient with silence, through a relay that falls silent in the middle and closes nothing; it
+/// must come to its end nevertheless.
+fn run_into_silence(place: &Place, tap: &Tap, folder: &Path, token: &str, arguments: &[&str]) {
+    tap.fall_silent_after(1 << 20);
+    let mut command = place.command(folder);
+    command.args(arguments).env("OPSHIP_TOKEN", token).env("OPSHIP_TEST_SILENCE", "1500").stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    until("the end of what has a silent server", || child.try_wait().unwrap().is_some());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(tap.has_fallen_silent(), "{told}");
+    assert!(output.status.success(), "{told}");
+}
+
+#[test]
+fn a_connection_that_falls_silent_is_given_up_and_the_transfer_goes_on_with_the_next() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("large"), noise(1, 3 << 20)).unwrap();
+    point(&here, tap.address());
+    run_into_silence(&place, &tap, &here, &server.token(), &["sync"]);
+    let source = format!("http://{}/main", tap.address());
+    run_into_silence(&place, &tap, &place.path(""), &server.token(), &["clone", &source, "there"]);
+    assert_same_tree(&here, &place.path("there"));
+}

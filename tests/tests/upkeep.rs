@@ -58,6 +58,15 @@ fn versions_go_by_the_workspaces_setting_and_whoever_stood_on_one_comes_along() 
     assert!(!there.join("goes").exists() && there.join("own").exists());
     let (status, body) = server.request("GET", "/v1/workspaces/main/versions/2/tree", b"");
     assert_eq!(status, 410, "{}", String::from_utf8_lossy(&body));
+    let gone = place.run(&here, ["restore", "goes", "--version", "1"]);
+    assert!(gone.code != Some(0) && said(&gone).contains("(410)") && said(&gone).contains("version 1"), "{gone}");
+    let listed = place.json(&here, ["log", "--versions"])["versions"].clone();
+    for version in listed.as_array().unwrap() {
+        let is_gone = (1..=4).contains(&version["number"].as_u64().unwrap());
+        assert_eq!(version["forgotten"], is_gone, "{version}");
+    }
+    let shown = place.ok(&here, ["log", "--versions"]);
+    assert_eq!(shown.matches("(forgotten)").count(), 4, "{shown}");
     assert!(place.ok(&here, ["admin", "fsck"]).contains("all is well"));
     let nobodys = place.run(&place.path(""), ["admin", "gc", "--server", "http://127.0.0.1:1"]);
     assert_eq!(nobodys.code, Some(125));

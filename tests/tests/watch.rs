@@ -343,3 +343,50 @@ fn without_file_watches_it_looks_from_time_to_time_and_says_why() {
         two.there.join("a/b/c/f").exists().then_some(())
     });
 }
+
+#[test]
+fn a_watch_that_was_stopped_does_not_make_a_sync_wait_for_ever() {
+    let two = two();
+    let watch = two.watch(&two.here);
+    watch.signal(Signal::STOP);
+    let mut child = two.place.command(&two.here).arg("sync").stderr(Stdio::piped()).spawn().unwrap();
+    eventually(|| child.try_wait().unwrap());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_ne!(output.status.code(), Some(0));
+    let process = watch.process();
+    for part in [format!("process {process}"), format!("kill -CONT {process}"), format!("kill -KILL {process}")] {
+        assert!(told.contains(&part), "{told}");
+    }
+    watch.signal(Signal::CONT);
+    fs::write(two.here.join("f"), "text").unwrap();
+    two.place.ok(&two.here, ["sync"]);
+    two.place.ok(&two.there, ["sync"]);
+    assert_same_tree(&two.here, &two.there);
+}
+
+#[test]
+fn a_watch_whose_folder_is_gone_ends_and_makes_no_new_one() {
+    for gone in ["", ".opship"] {
+        let two = two();
+        let mut watch = two.watch(&two.here);
+        // Beside the watch: it has done its first sync then.
+        two.place.ok(&two.here, ["sync"]);
+        fs::remove_dir_all(two.here.join(gone)).unwrap();
+        assert!(!watch.ended().success(), "'{gone}'");
+        assert!(!two.here.join(".opship").exists(), "'{gone}'");
+    }
+}
+
+#[test]
+fn a_watch_whose_folder_is_moved_ends() {
+    let two = two();
+    let mut watch = two.watch(&two.here);
+    two.place.ok(&two.here, ["sync"]);
+    fs::rename(&two.here, two.place.path("elsewhere")).unwrap();
+    // Nothing tells a process of that; it looks now and then, and when somebody asks it for something.
+    fs::write(two.place.path("elsewhere/f"), "text").unwrap();
+    assert!(!watch.ended().success());
+    assert!(!two.here.exists());
+    two.place.ok(&two.place.path("elsewhere"), ["sync"]);
+}

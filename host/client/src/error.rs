@@ -14,7 +14,7 @@ pub enum ClientError {
     #[error("'{0}' is not in a working copy; run 'opship init' or 'opship clone' first")]
     NoWorkingCopy(PathBuf),
     /// There is a `.opship` folder already.
-    #[error("'{0}' is a working copy already; use it, or run 'opship leave' there first")]
+    #[error("'{0}' is a working copy already; go on with 'opship sync' there, or run 'opship leave' there first")]
     AlreadyWorkingCopy(PathBuf),
     /// A file of opship's own folder cannot be understood.
     #[error("'{file}' cannot be read: {detail}; restore it from a backup, or clone the workspace anew")]

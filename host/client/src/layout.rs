@@ -75,6 +75,18 @@ pub(crate) fn make_private(folder: &Path) -> Result<(), ClientError> {
     made.map_err(ClientError::io(format!("making the folder '{}'", folder.display())))
 }
 
+/// Makes a folder directly in one of opship's own, as [`make_private`]. That one must be there: a working copy that was removed
+/// meanwhile is not to come back.
+pub(crate) fn make_inside(own: &Path, name: &str) -> Result<PathBuf, ClientError> {
+    let folder = own.join(name);
+    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(ClientError::io(format!("making the folder '{}'", folder.display()))(error))
+        }
+        _ => Ok(folder),
+    }
+}
+
 /// Puts a file with these bytes, durable and mode 0600, in the place of whatever was there.
 pub(crate) fn replace_file(file: &Path, bytes: &[u8]) -> Result<(), ClientError> {
     let write = || {

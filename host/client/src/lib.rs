@@ -68,5 +68,6 @@ pub use resolve::{Conflict, ConflictCopy};
 pub use run::{RunReport, RunRequest, StdinRequest, StepRequest};
 pub use scan::{Scan, Unsupported};
 pub use sync::TreeDifference;
+pub use tree::RuleTrouble;
 pub use usage::Purpose;
 pub use working_copy::WorkingCopy;

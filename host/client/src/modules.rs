@@ -1,6 +1,7 @@
 //! Modules by name: what a name means here (pinned), and where the bytes are.
 
 use crate::ClientError;
+use crate::layout::make_inside;
 use crate::mounts::{Closure, MountStore};
 use crate::net::{Api, ModuleDescription, MountDescription};
 use opship_engine::ModuleLimits;
@@ -72,7 +73,7 @@ impl ModuleBook {
         let hash = Hash::of(bytes);
         let file = self.module_path(&hash);
         if !file.exists() {
-            fs::create_dir_all(self.folder.join("modules")).map_err(|e| write_failed(&file, &e))?;
+            make_inside(&self.folder, "modules")?;
             write_durably(&file, bytes)?;
         }
         Ok(hash)

@@ -5,6 +5,9 @@
 //! it is what stays when a run or a pull removes a folder.
 
 mod ignores;
+mod rules;
+
+pub use rules::RuleTrouble;
 
 use crate::ClientError;
 use crate::db::index::{self, Row};
@@ -67,6 +70,21 @@ impl View {
         View { shared: shared.clone(), ignores: Ignores::default() }
     }
 
+    /// Is this the name of a file of ignore rules?
+    pub(crate) fn is_rules(name: &[u8]) -> bool {
+        name == rules::FILE.as_bytes()
+    }
+
+    /// Reads the ignore rules of a folder, although nothing asks for them, so that what is wrong with them is known.
+    pub(crate) fn read_rules(&self, folder: &TreePath) {
+        self.ignores.read(&self.shared, folder);
+    }
+
+    /// What of the ignore rules that were read does not count.
+    pub(crate) fn rule_troubles(&self) -> Vec<RuleTrouble> {
+        self.ignores.troubles()
+    }
+
     /// What is at a path.
     pub(crate) fn look(&self, path: &TreePath) -> Result<Sight, ClientError> {
         let row = if path.is_root() { None } else { index::get(&self.shared.db.read(), path)? };
@@ -89,7 +107,7 @@ impl View {
             let reason = "a socket, FIFO, device, or on another file system".to_owned();
             return Ok(if row.is_some() { Sight::Broken(reason) } else { Sight::Hidden(reason) });
         };
-        if row.is_none() && self.ignores.is_ignored(&self.shared.root, path, kind == Kind::Directory) {
+        if row.is_none() && self.ignores.is_ignored(&self.shared, path, kind == Kind::Directory) {
             return Ok(Sight::Hidden("ignored".to_owned()));
         }
         match self.node(path, kind, &found, row.as_ref()) {

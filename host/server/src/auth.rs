@@ -23,8 +23,9 @@ pub(crate) async fn require(
     };
     match state.store.authenticate(token) {
         Ok(Some(principal)) => {
+            let id = principal.id();
             request.extensions_mut().insert(Arc::new(principal));
-            next.run(request).await
+            state.shares.within(id, next.run(request)).await
         }
         Ok(None) => {
             let detail = "the token is unknown or has expired; ask the server's administrator for a new one";

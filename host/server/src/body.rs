@@ -1,6 +1,8 @@
 //! Bodies of requests and responses.
 
+use crate::pace::Paced;
 use crate::problem::Problem;
+use crate::shares::Reserved;
 use crate::state::State;
 use crate::zstd_stream;
 use axum::body::Body;
@@ -16,7 +18,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 /// How long a sender may be silent within a body.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -36,7 +38,7 @@ const PIECE: usize = 256 << 10;
 /// A body that was read whole, and its share of the server's memory for them.
 pub(crate) struct Read {
     pub(crate) bytes: Bytes,
-    pub(crate) memory: OwnedSemaphorePermit,
+    pub(crate) memory: Reserved,
     /// Bytes that it took on the wire.
     pub(crate) wire: u64,
 }
@@ -62,12 +64,12 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Problem> {
     }
 }
 
-/// Reads a body of at most `limit` bytes, on the wire and decoded, once there is memory for it.
+/// Reads a body of at most `limit` bytes, on the wire and decoded. Memory for it is set aside as it comes.
 ///
 /// # Errors
-/// [`Problem`]: too large, broken off, no zstd, or silent for half a minute.
+/// [`Problem`]: too large, broken off, no zstd, silent for half a minute, or slower than any link.
 pub(crate) async fn read(state: &State, headers: &HeaderMap, body: Body, limit: usize) -> Result<Read, Problem> {
-    let mut data = stream(body).fuse();
+    let mut data = Paced::new(stream(body)).stream().fuse();
     let read = read_from(state, headers, &mut data, limit).await;
     if read.is_err() {
         discard(data).await;
@@ -108,21 +110,19 @@ async fn read_from(
     }
 }
 
-/// Gathers at most `stated` or else `limit` bytes, once there is memory for them.
+/// Gathers at most `stated` or else `limit` bytes.
 async fn gather(
     state: &State,
     data: &mut (impl Stream<Item = io::Result<Bytes>> + Send + Unpin),
     stated: Option<u64>,
     limit: usize,
-) -> Result<(Bytes, OwnedSemaphorePermit), Problem> {
+) -> Result<(Bytes, Reserved), Problem> {
     let too_large = || Problem::too_large("the request's body", limit as u64);
     let most = stated.map_or(Ok(limit), usize::try_from).unwrap_or(usize::MAX);
     if most > limit {
         return Err(too_large());
     }
-    let permits = u32::try_from((most >> 10) + 1).unwrap_or(u32::MAX);
-    let memory = Arc::clone(&state.request_memory).acquire_many_owned(permits).await;
-    let memory = memory.map_err(|error| Problem::internal(&error))?;
+    let mut memory = state.shares.memory();
     let mut bytes = BytesMut::new();
     while let Some(piece) = data.next().await {
         let piece = piece.map_err(|error| unreadable(&error))?;
@@ -132,6 +132,7 @@ async fn gather(
         if bytes.len() + piece.len() > most {
             return Err(Problem::malformed(format!("the body is longer than the {most} bytes it states; mend it")));
         }
+        memory.hold(bytes.len() + piece.len()).await;
         bytes.extend_from_slice(&piece);
     }
     Ok((bytes.freeze(), memory))
@@ -259,14 +260,13 @@ pub(crate) fn json(status: StatusCode, value: serde_json::Value) -> Response {
     (status, [(header::CONTENT_TYPE, kind)], value.to_string()).into_response()
 }
 
-/// A body that a blocking thread writes while it is sent. `threads` bounds how many there are. An error breaks the
-/// connection off, so that the receiver cannot take what came for the whole.
-pub(crate) fn written(
-    threads: Arc<Semaphore>,
-    write: impl FnOnce(&mut Pieces) -> io::Result<()> + Send + 'static,
-) -> Body {
+/// A body that a blocking thread writes while it is sent. How many there are is bounded, of all and of each principal. An
+/// error breaks the connection off, so that the receiver cannot take what came for the whole.
+pub(crate) fn written(state: &State, write: impl FnOnce(&mut Pieces) -> io::Result<()> + Send + 'static) -> Body {
+    let (threads, share) = (Arc::clone(&state.writers), state.shares.own());
     let begun = async move {
-        let permit = threads.acquire_owned().await;
+        let own = Arc::clone(&share.writers).acquire_owned().await;
+        let permit = (own, threads.acquire_owned().await, share);
         let (sender, receiver) = mpsc::channel(4);
         let runtime = tokio::runtime::Handle::current();
         tokio::task::spawn_blocking(move || {

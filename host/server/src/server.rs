@@ -5,7 +5,8 @@ use crate::listen::serve;
 use crate::memory::SharedMemory;
 use crate::register::Registration;
 use crate::routes;
-use crate::state::{REQUEST_MEMORY, State, WRITERS};
+use crate::shares::Shares;
+use crate::state::{State, WRITERS};
 use crate::transfers::Uploads;
 use crate::workers::{LONG_PLACES, Workers};
 use crate::{ServerConfig, ServerError};
@@ -119,7 +120,7 @@ fn open(config: ServerConfig) -> Result<State, ServerError> {
         standard,
         cancel: Arc::default(),
         tasks: Default::default(),
-        request_memory: Arc::new(Semaphore::new(REQUEST_MEMORY >> 10)),
+        shares: Shares::new(),
         writers: Arc::new(Semaphore::new(WRITERS)),
         uploads,
         replay: config.replay,

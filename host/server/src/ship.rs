@@ -4,6 +4,7 @@ use crate::inflight::{Joined, Key, Task, Waiting, answered};
 use crate::lists::{Halt, Parts, Sent};
 use crate::problem::Problem;
 use crate::replay::Ran;
+use crate::shares::Reserved;
 use crate::state::{State, blocking};
 use crate::{operation, value};
 use opship_record::Hash;
@@ -14,7 +15,6 @@ use opship_storage::check::Unmet;
 use opship_storage::{Commit, Committed, Ending, Finish, Scope, StorageError, StoredEntry};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::sync::OwnedSemaphorePermit;
 
 /// An entry being decided.
 pub(crate) struct Context {
@@ -55,7 +55,7 @@ pub(crate) fn take(
     state: &Arc<State>,
     scope: &Arc<Scope>,
     entries: Vec<(Entry, u64)>,
-    memory: OwnedSemaphorePermit,
+    memory: Reserved,
 ) -> Vec<Arrived> {
     opship_engine::failpoint::hit("server-received");
     let (arrived, begun) = join_all(state, scope, entries);
@@ -64,7 +64,7 @@ pub(crate) fn take(
 }
 
 /// Begins the work on each entry. Where that cannot be, its task is dropped, which answers it.
-async fn begin(state: Arc<State>, scope: Arc<Scope>, begun: Vec<Begun>, memory: Arc<OwnedSemaphorePermit>) {
+async fn begin(state: Arc<State>, scope: Arc<Scope>, begun: Vec<Begun>, memory: Arc<Reserved>) {
     let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
     let begun = match blocking(move || look_up(&own, &own_scope, begun)).await {
         Ok(Ok(begun)) => begun,

@@ -6,6 +6,7 @@ use crate::memory::SharedMemory;
 use crate::modules::Modules;
 use crate::outcomes::Outcomes;
 use crate::problem::Problem;
+use crate::shares::Shares;
 use crate::transfers::Uploads;
 use crate::workers::Workers;
 use opship_engine::{Engine, ModuleLimits};
@@ -40,8 +41,8 @@ pub(crate) struct State {
     pub(crate) cancel: Arc<AtomicBool>,
     /// Entries being worked on.
     pub(crate) tasks: TaskTracker,
-    /// Permits for [`REQUEST_MEMORY`], one a KiB.
-    pub(crate) request_memory: Arc<Semaphore>,
+    /// What each principal may take of [`REQUEST_MEMORY`], of [`WRITERS`], and of the documents that are made.
+    pub(crate) shares: Shares,
     /// Permits for threads that write responses.
     pub(crate) writers: Arc<Semaphore>,
     /// Uploads that are not complete.

@@ -5,11 +5,13 @@
 #![deny(unsafe_code)]
 
 mod inherit;
+mod keepalive;
 mod lease;
 mod signals;
 mod unsent;
 
 pub use inherit::keep_from_programs;
+pub use keepalive::notice_loss;
 pub use lease::is_open_for_writing;
 pub use signals::{end_by, stand_alone, stand_aside, stand_beside};
 pub use unsent::limit_unsent;

@@ -37,6 +37,8 @@ struct Shared {
     free: [Mutex<Instant>; 2],
     /// The count of both ways at which the connection that gets there is broken.
     cut_at: AtomicU64,
+    /// The count of both ways at which the connection that gets there passes nothing on any more.
+    silent_at: AtomicU64,
     /// What every byte takes longer, each way.
     delay: Duration,
     /// Where the next connections go, if no longer where they went first.
@@ -99,6 +101,7 @@ impl Shared {
             rate,
             free: [Mutex::new(now), Mutex::new(now)],
             cut_at: AtomicU64::new(NEVER),
+            silent_at: AtomicU64::new(NEVER),
             delay,
             moved: Mutex::default(),
             open: Mutex::default(),
@@ -184,6 +187,17 @@ impl Tap {
     /// Breaks the connection on which it happens, both ways, when so many more bytes have gone through, both ways together.
     pub fn cut_after(&self, bytes: u64) {
         self.shared.cut_at.store(self.shared.total() + bytes, Ordering::Relaxed);
+    }
+
+    /// Passes nothing on any more, both ways, of the connection on which so many more bytes have gone through, both ways
+    /// together, and closes nothing: as a relay that has forgotten the connection. Others go on.
+    pub fn fall_silent_after(&self, bytes: u64) {
+        self.shared.silent_at.store(self.shared.total() + bytes, Ordering::Relaxed);
+    }
+
+    /// Has a connection fallen silent since [`Tap::fall_silent_after`]?
+    pub fn has_fallen_silent(&self) -> bool {
+        self.shared.silent_at.load(Ordering::Relaxed) == NEVER
     }
 
     /// As [`Tap::start_keeping`], and every byte takes `delay` longer each way.
@@ -282,17 +296,18 @@ fn relay(client: TcpStream, server: SocketAddr, shared: &Arc<Shared>) -> io::Res
     drop(open);
     let pipe = shared.pipe();
     shared.note(Event::Opened);
-    let up = shared.clone();
+    let silent = Arc::new(AtomicBool::new(false));
+    let (up, up_silent) = (shared.clone(), silent.clone());
     thread::spawn(move || {
         up.open(pipe);
-        pump(from_client, to_server, &up, 0, pipe);
+        pump(from_client, to_server, &up, &up_silent, 0, pipe);
     });
     let down = shared.clone();
-    thread::spawn(move || pump(server, client, &down, 1, pipe));
+    thread::spawn(move || pump(server, client, &down, &silent, 1, pipe));
     Ok(())
 }
 
-fn pump(mut from: TcpStream, to: TcpStream, shared: &Shared, way: usize, pipe: Pipe) {
+fn pump(mut from: TcpStream, to: TcpStream, shared: &Shared, silent: &AtomicBool, way: usize, pipe: Pipe) {
     let mut buffer = vec![0; if pipe.rate.is_some() { PACED } else { 64 << 10 }];
     let count = if way == 0 { &shared.sent } else { &shared.received };
     // What is on its way: a long link holds much.
@@ -305,6 +320,13 @@ fn pump(mut from: TcpStream, to: TcpStream, shared: &Shared, way: usize, pipe: P
             Ok(0) | Err(_) => break,
             Ok(length) => length,
         };
+        if shared.silent_at.load(Ordering::Relaxed) <= shared.total() + length as u64 {
+            shared.silent_at.store(NEVER, Ordering::Relaxed);
+            silent.store(true, Ordering::Relaxed);
+        }
+        if silent.load(Ordering::Relaxed) {
+            continue;
+        }
         let left = shared.cut_at.load(Ordering::Relaxed).saturating_sub(shared.total());
         is_cut = left <= length as u64;
         if is_cut {

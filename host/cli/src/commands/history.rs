@@ -107,7 +107,9 @@ pub(super) fn versions(arguments: &Log, json: bool) -> Result<(), ClientError> {
     for version in &found {
         let key = version.author.clone().zip(version.sequence);
         let command = key.and_then(|key| own.get(&key).cloned());
-        rows.push(vec![version.number.to_string(), when(version.time), who(version), command.unwrap_or_default()]);
+        let forgotten = version.forgotten.then(|| "(forgotten)".to_owned());
+        let told: Vec<_> = command.into_iter().chain(forgotten).collect();
+        rows.push(vec![version.number.to_string(), when(version.time), who(version), told.join(" ")]);
     }
     output::table(&rows, &[0]);
     Ok(())
@@ -115,7 +117,11 @@ pub(super) fn versions(arguments: &Log, json: bool) -> Result<(), ClientError> {
 
 fn who(version: &VersionInfo) -> String {
     let short = |id: &String| id.chars().take(8).collect();
-    version.author_name.clone().or_else(|| version.author.as_ref().map(short)).unwrap_or_default()
+    let author = version.author_name.clone().or_else(|| version.author.as_ref().map(short)).unwrap_or_default();
+    match &version.client_name {
+        Some(client) => format!("{author} on {client}"),
+        None => author,
+    }
 }
 
 /// What this working copy's own entries were, by their keys.

@@ -3,11 +3,14 @@
 use super::{setup, sync, wait};
 use crate::{output, standard};
 use clap::Args;
-use opship_client::net::{join as accept, keep_token};
-use opship_client::sync::{SyncReport, clone, init};
+use opship_client::net::{has_joined, is_token_set, join as accept, keep_token, prepare_token};
+use opship_client::sync::{Newcomer, Source, SyncReport, clone, init, is_free, prepare};
 use opship_client::{ClientError, InviteLine, WorkingCopy};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+
+/// What makes a folder a working copy.
+const STATE: &str = ".opship/state.db";
 
 #[derive(Debug, Args)]
 pub(crate) struct Join {
@@ -47,21 +50,30 @@ pub(super) fn join(arguments: &Join, json: bool) -> Result<(), ClientError> {
         output::line(&format!("'{}' would be a working copy of '{workspace}' on {server}", folder.display()));
         return Ok(());
     }
-    let (joined, token) = wait(accept(&line))?;
+    prepare_token(&source.server)?;
+    let prepared = prepare(&folder)?;
+    let (joined, token) = match wait(accept(&line)) {
+        Ok(accepted) => accepted,
+        Err(error) => {
+            prepared.undo();
+            if has_joined(&source.server, &source.workspace) {
+                output::note(&format!("a token for this workspace is kept here already; {}", next(&folder, source)));
+            }
+            return Err(error);
+        }
+    };
     keep_token(&source.server, &source.workspace, &token)?;
     if !json {
         let (name, role, workspace) = (&joined.name, &joined.role, &source.workspace);
         output::line(&output::name(&format!("you are '{name}' with the role '{role}' in '{workspace}'")));
     }
-    let name = arguments.name.as_deref();
-    let report = match place {
-        Place::Empty => Some(wait(clone(&folder, source, name, standard::MODULES, &sync::Bars::new(json)))?),
-        Place::Files => {
-            wait(init(&folder, source, name))?;
-            None
-        }
-        Place::WorkingCopy => None,
-    };
+    if is_token_set() {
+        output::note("OPSHIP_TOKEN is set and comes before the token that joining gave; unset it to use that one");
+    }
+    let who = Newcomer { name: arguments.name.as_deref(), token: Some(&token) };
+    let report = fill(&place, &folder, source, &who, json).inspect_err(|_| {
+        output::note(&format!("the invite is used, and its token is kept; {}", next(&folder, source)))
+    })?;
     if json {
         output::json(&json!({
             "folder": folder, "server": source.server.to_string(), "workspace": source.workspace,
@@ -76,17 +88,36 @@ pub(super) fn join(arguments: &Join, json: bool) -> Result<(), ClientError> {
     Ok(())
 }
 
+/// Makes the working copy.
+fn fill(
+    place: &Place,
+    folder: &Path,
+    source: &Source,
+    who: &Newcomer<'_>,
+    json: bool,
+) -> Result<Option<SyncReport>, ClientError> {
+    match place {
+        Place::Empty => wait(clone(folder, source, who, standard::MODULES, &sync::Bars::new(json))).map(Some),
+        Place::Files => wait(init(folder, source, who)).map(|_| None),
+        Place::WorkingCopy => Ok(None),
+    }
+}
+
+/// What goes on from a join that did not come to its end.
+fn next(folder: &Path, source: &Source) -> String {
+    let shown = folder.display();
+    match folder.join(STATE).exists() {
+        true => format!("go on with 'opship sync' in '{shown}'"),
+        false => format!("go on with 'opship clone {}/{} {shown}'", source.server, source.workspace),
+    }
+}
+
 fn place(folder: &Path, line: &InviteLine) -> Result<Place, ClientError> {
-    if folder.join(".opship").exists() {
+    if folder.join(STATE).exists() {
         let copy = WorkingCopy::open(folder)?;
         let same =
             copy.config().server == line.source.server.to_string() && copy.config().workspace == line.source.workspace;
         return if same { Ok(Place::WorkingCopy) } else { Err(ClientError::AlreadyWorkingCopy(folder.to_owned())) };
     }
-    match std::fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
-        Ok(true) => Ok(Place::Empty),
-        Ok(false) => Ok(Place::Files),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Place::Empty),
-        Err(error) => Err(ClientError::io(format!("looking into '{}'", folder.display()))(error)),
-    }
+    Ok(if is_free(folder)? { Place::Empty } else { Place::Files })
 }

@@ -4,13 +4,14 @@ use super::{bundle, here, sync, wait};
 use crate::args::{Clone, Init, Leave};
 use crate::{output, standard};
 use opship_client::ClientError;
-use opship_client::sync::{Source, SyncReport, clone as get, init as make};
+use opship_client::sync::{Newcomer, Source, SyncReport, clone as get, init as make};
 use serde_json::json;
 use std::path::Path;
 
 pub(super) fn init(arguments: Init, json: bool) -> Result<(), ClientError> {
     let source = Source::new(arguments.server.parse()?, &arguments.workspace)?;
-    let (copy, made) = wait(make(&arguments.dir, &source, arguments.name.as_deref()))?;
+    let who = Newcomer { name: arguments.name.as_deref(), token: None };
+    let (copy, made) = wait(make(&arguments.dir, &source, &who))?;
     if json {
         let folder = copy.path();
         output::json(
@@ -36,7 +37,8 @@ pub(super) fn clone(arguments: Clone, json: bool) -> Result<(), ClientError> {
     }
     let source: Source = arguments.source.unwrap_or_default().parse()?;
     let folder = arguments.dir.unwrap_or_else(|| source.workspace.clone().into());
-    let report = wait(get(&folder, &source, arguments.name.as_deref(), standard::MODULES, &sync::Bars::new(json)))?;
+    let who = Newcomer { name: arguments.name.as_deref(), token: None };
+    let report = wait(get(&folder, &source, &who, standard::MODULES, &sync::Bars::new(json)))?;
     if json {
         output::json(&json!({
             "folder": folder,

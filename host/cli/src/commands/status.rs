@@ -27,6 +27,7 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
             "pending": pending.iter().map(entries::as_json).collect::<Vec<_>>(),
             "undecided": undecided.iter().map(entries::as_json).collect::<Vec<_>>(),
             "deferred": deferred.iter().map(|d| json!({ "path": d.path.as_str(), "reason": d.reason })).collect::<Vec<_>>(),
+            "ignore_rules": scan.rule_troubles.iter().map(|t| json!({ "path": t.path.as_str(), "detail": t.detail })).collect::<Vec<_>>(),
             "unsupported": scan.unsupported.iter().map(|u| json!({ "path": u.path, "reason": u.reason })).collect::<Vec<_>>(),
         }));
         return Ok(());
@@ -66,6 +67,9 @@ pub(super) fn status(json: bool) -> Result<(), ClientError> {
     link.print_waiting(&copy, &scan)?;
     for path in &deferred {
         output::note(&format!("'{}' is not as on the server: {}", path.path, path.reason));
+    }
+    for trouble in &scan.rule_troubles {
+        output::note(&format!("'{}': {}", trouble.path, trouble.detail));
     }
     for path in &scan.unsupported {
         output::note(&format!("'{}' is not synced: {}", path.path, path.reason));

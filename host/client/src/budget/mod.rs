@@ -72,7 +72,7 @@ pub(crate) fn link_name(server: &ServerUrl, choice: &LinkChoice) -> Result<Optio
 
 fn profile_for(server: &ServerUrl, choice: &LinkChoice) -> Result<Option<(String, LinkProfile)>, ClientError> {
     let mut config = UserConfig::of_user()?;
-    let named = choice.name.clone().or_else(|| std::env::var(LINK_VARIABLE).ok().filter(|name| !name.is_empty()));
+    let named = choice.name.clone().or_else(|| std::env::var(LINK_VARIABLE).ok()).filter(|name| !name.is_empty());
     match named.as_deref() {
         Some(UNMETERED) => Ok(None),
         Some(name) => match config.links.remove_entry(name) {

@@ -71,6 +71,16 @@ pub(crate) fn get(db: &Connection, path: &TreePath) -> rusqlite::Result<Option<R
     statement.query_row([path.as_str()], |row| Ok(read(row)?.1)).optional()
 }
 
+/// The paths of files of ignore rules, in byte order.
+pub(crate) fn rule_files(db: &Connection) -> rusqlite::Result<Vec<TreePath>> {
+    // The condition is that of the index `node_rules`, word for word, so that it is used.
+    let mut statement = db.prepare_cached(
+        "SELECT path FROM node WHERE path = '.opshipignore' OR path GLOB '*/.opshipignore' ORDER BY path",
+    )?;
+    let path = |row: &SqlRow<'_>| TreePath::new(row.get::<_, String>(0)?).map_err(|error| damaged(0, error));
+    statement.query_map([], path)?.collect()
+}
+
 /// The rows directly in a directory, in byte order.
 pub(crate) fn children(db: &Connection, path: &TreePath) -> rusqlite::Result<Vec<(TreePath, Row)>> {
     let mut statement = db.prepare_cached(&format!("SELECT {COLUMNS} FROM node WHERE parent = ?1 ORDER BY path"))?;

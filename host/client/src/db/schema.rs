@@ -92,9 +92,14 @@ CREATE INDEX native_note_entry ON native_note (entry);
 CREATE TABLE native_residual (entry INTEGER PRIMARY KEY REFERENCES entry ON DELETE CASCADE, residual BLOB NOT NULL);
 ";
 
+/// Finds the files of ignore rules, see [`super::index::rule_files`].
+const RULE_FILES: &str = "
+CREATE INDEX node_rules ON node (path) WHERE path = '.opshipignore' OR path GLOB '*/.opshipignore';
+";
+
 /// Brings the schema up to date.
 pub(super) fn migrate(db: &Connection) -> Result<(), ClientError> {
-    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED, CHOICE, NATIVE_RUNS];
+    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED, CHOICE, NATIVE_RUNS, RULE_FILES];
     let newest = steps.len() as u32;
     // Immediate: of two processes that open a new working copy, one migrates and the other finds it done.
     db.execute_batch("BEGIN IMMEDIATE")?;

@@ -1,6 +1,7 @@
 //! The calls of the server's API that its administrators make.
 
 use super::body::RequestBody;
+use super::silence::WORK;
 use super::transport::Transport;
 use super::{ServerUrl, admin_token_for};
 use crate::ClientError;
@@ -29,7 +30,9 @@ impl Admin {
     pub fn new(server: ServerUrl) -> Result<Admin, ClientError> {
         let token = admin_token_for(&server, None)?;
         let link = link_to(&server, &LinkChoice::default())?;
-        Ok(Admin { transport: Transport::new(server, token).over(link) })
+        let mut transport = Transport::new(server, token).over(link);
+        transport.bear(WORK);
+        Ok(Admin { transport })
     }
 
     /// A JSON answer.

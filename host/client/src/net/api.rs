@@ -82,10 +82,16 @@ pub struct VersionInfo {
     /// What people call that client, where the server knows a name.
     #[serde(default)]
     pub author_name: Option<String>,
+    /// What that client is called.
+    #[serde(default)]
+    pub client_name: Option<String>,
     /// That client's number of the entry.
     pub sequence: Option<u64>,
     /// When it was committed, in milliseconds since 1970.
     pub time: u64,
+    /// Is it beyond retention, so that its tree is not there any more?
+    #[serde(default)]
+    pub forgotten: bool,
 }
 
 /// What identifies a version, as the server says, in hexadecimal.
@@ -161,6 +167,11 @@ impl Api {
     /// Counts all bytes on a link's account, and stops at its budget.
     pub fn over(self, link: Option<Link>) -> Api {
         Api { transport: self.transport.over(link), ..self }
+    }
+
+    /// Uses another token from the next request on.
+    pub(crate) fn with_token(self, token: &str) -> Api {
+        Api { transport: self.transport.with_token(token.to_owned()), ..self }
     }
 
     /// Bytes on the wire.

@@ -7,6 +7,7 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use opship_record::codec;
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,6 +31,19 @@ impl RequestBody {
     /// A body in memory.
     pub fn bytes(bytes: impl Into<Bytes>) -> RequestBody {
         RequestBody::Bytes(Some(bytes.into()))
+    }
+
+    /// Is it made while it is sent?
+    pub(super) fn is_streamed(&self) -> bool {
+        !matches!(self, RequestBody::Bytes(_))
+    }
+
+    /// May it be sent already?
+    pub(super) fn is_wanted(&self) -> bool {
+        match self {
+            RequestBody::Expected(.., wanted) => *wanted.borrow(),
+            _ => true,
+        }
     }
 }
 
@@ -118,7 +132,7 @@ impl BodyReader {
     /// The next bytes as they were sent, never none.
     async fn received(&mut self) -> Result<Option<Bytes>, ClientError> {
         while let Some(frame) = self.body.frame().await {
-            let frame = frame.map_err(|error| ClientError::Connection { detail: error.to_string() })?;
+            let frame = frame.map_err(|error| broken(&error))?;
             if let Ok(data) = frame.into_data()
                 && !data.is_empty()
             {
@@ -163,6 +177,13 @@ impl BodyReader {
         }
         Ok(self.buffer.split().freeze())
     }
+}
+
+/// A connection's error, in the words of the socket where that is what ended it.
+pub(super) fn broken(error: &hyper::Error) -> ClientError {
+    let socket = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    let silent = socket.filter(|error| error.kind() == io::ErrorKind::TimedOut);
+    ClientError::Connection { detail: silent.map_or_else(|| error.to_string(), io::Error::to_string) }
 }
 
 fn ended_early() -> ClientError {

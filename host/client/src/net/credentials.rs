@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Environment variable that holds a token and comes before everything else.
 const TOKEN_VARIABLE: &str = "OPSHIP_TOKEN";
 
-/// Finds the token for a workspace: the variable `OPSHIP_TOKEN`, else the one that joining the workspace gave, else, for a
+/// Finds the token for a workspace: the variable `OPSHIP_TOKEN` unless it is empty, else the one that joining the workspace gave, else, for a
 /// server of the same user on loopback, the admin token that the server's registration in the user's state folder points
 /// to, else one that joining another workspace of the same server gave. A token goes to the server that it is from and to
 /// no other.
@@ -37,14 +37,38 @@ pub fn admin_token_for(server: &ServerUrl, workspace: Option<&str>) -> Result<St
 /// # Errors
 /// [`ClientError::Io`]; [`ClientError::Refused`] without a home folder.
 pub fn keep_token(server: &ServerUrl, workspace: &str, token: &str) -> Result<(), ClientError> {
-    let homeless = || ClientError::Refused("there is no place for the token: set HOME or XDG_STATE_HOME".to_owned());
     let folder = tokens_folder(server).ok_or_else(homeless)?;
     make_private(&folder)?;
     replace_file(&folder.join(workspace), format!("{token}\n").as_bytes())
 }
 
 fn variable() -> Option<String> {
-    std::env::var(TOKEN_VARIABLE).ok()
+    std::env::var(TOKEN_VARIABLE).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty())
+}
+
+/// Makes sure that [`keep_token`] will have a place, before a token is asked for that comes only once.
+///
+/// # Errors
+/// As [`keep_token`].
+pub fn prepare_token(server: &ServerUrl) -> Result<(), ClientError> {
+    let folder = tokens_folder(server).ok_or_else(homeless)?;
+    make_private(&folder)?;
+    let tried = tempfile::tempfile_in(&folder);
+    tried.map(drop).map_err(ClientError::io(format!("writing into '{}'", folder.display())))
+}
+
+/// Is a token kept that joining this workspace gave?
+pub fn has_joined(server: &ServerUrl, workspace: &str) -> bool {
+    joined(server, workspace).is_some()
+}
+
+/// Does `OPSHIP_TOKEN` hold a token, so that it is used instead of those that are kept?
+pub fn is_token_set() -> bool {
+    variable().is_some()
+}
+
+fn homeless() -> ClientError {
+    ClientError::Refused("there is no place for the token: set HOME or XDG_STATE_HOME".to_owned())
 }
 
 fn local(server: &ServerUrl) -> Option<String> {

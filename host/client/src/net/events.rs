@@ -5,9 +5,12 @@ use super::{BodyReader, RequestBody};
 use crate::ClientError;
 use bytes::{Buf, BytesMut};
 use http::Method;
+use std::time::Duration;
 
 /// Longest line taken.
 const MAX_LINE: usize = 4096;
+/// How late a sign of life may be.
+const LATE: Duration = Duration::from_secs(60);
 
 /// The stream of a workspace's events. It is a connection of its own.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ impl Api {
     /// # Errors
     /// [`ClientError`] from the network or the server.
     pub async fn events(&mut self, after: u64, beat: u64) -> Result<Events, ClientError> {
+        // Nothing comes between the signs of life.
+        self.transport.bear(Duration::from_secs(beat) + LATE);
         let path = self.path(&format!("/events?after={after}&beat={beat}"));
         let response = self.transport.send(Method::GET, &path, &[], RequestBody::bytes("")).await?;
         Ok(Events { body: response.body, lines: Lines::default() })

@@ -6,6 +6,7 @@ mod body;
 mod credentials;
 mod events;
 mod sharing;
+mod silence;
 mod transfers;
 mod transport;
 mod url;
@@ -16,7 +17,7 @@ pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescript
 pub use api::{OTHER_HISTORY, OperationOfVersion, VersionHashes, VersionInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub(crate) use credentials::state_folder;
-pub use credentials::{admin_token_for, keep_token, token_for};
+pub use credentials::{admin_token_for, has_joined, is_token_set, keep_token, prepare_token, token_for};
 pub use events::{Event, Events};
 pub use sharing::{InviteInfo, Joined, NewInvite, OriginInfo, join};
 pub(crate) use transfers::{DocumentName, documents_body};

@@ -1,6 +1,7 @@
 //! One kept connection, reconnected when it is gone, with every byte counted at the socket.
 
-use super::body::{BodyReader, RequestBody};
+use super::body::{BodyReader, RequestBody, broken};
+use super::silence::{Silence, Turn, Watched, silence};
 use super::url::ServerUrl;
 use crate::ClientError;
 use crate::budget::{Guard, Link};
@@ -25,6 +26,8 @@ const UNSENT_BYTES: u32 = 64 << 10;
 const GATHERED_BYTES: usize = 64 << 10;
 /// Bytes that the kernel takes in ahead of us on a link with a budget.
 const RECEIVE_BUFFER: u32 = 64 << 10;
+/// How long what was sent may stay unacknowledged by the other end's system.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(120);
 
 /// Bytes on the wire so far, headers included.
 #[derive(Debug, Default)]
@@ -79,7 +82,10 @@ pub struct Transport {
     server: ServerUrl,
     token: String,
     traffic: Arc<Counter>,
-    sender: Option<SendRequest<RequestBody>>,
+    sender: Option<SendRequest<Watched>>,
+    turn: Arc<Turn>,
+    /// How long nothing may come or go while the server has the turn.
+    silence: Duration,
     /// Is it for large bodies, which can be held up at any time?
     bulk: bool,
     link: Option<Link>,
@@ -99,14 +105,25 @@ pub struct Response {
 impl Transport {
     /// A transport that connects when it is first used. Without a token (empty) it sends none.
     pub fn new(server: ServerUrl, token: String) -> Transport {
-        Transport { server, token, traffic: Arc::default(), sender: None, bulk: false, link: None }
+        let (traffic, turn) = Default::default();
+        Transport { server, token, traffic, sender: None, turn, silence: silence(), bulk: false, link: None }
+    }
+
+    /// Bears silence of the server's for so long, from the next connection on.
+    pub(super) fn bear(&mut self, silence: Duration) {
+        self.silence = self.silence.max(silence);
     }
 
     /// Another connection to the same server, counted with this one, for large bodies: little of them is under way at any
     /// time, so that they can be held up for what is more urgent.
     pub fn for_bulk(&self) -> Transport {
         let (server, token, link) = (self.server.clone(), self.token.clone(), self.link.clone());
-        Transport { server, token, traffic: self.traffic.clone(), sender: None, bulk: true, link }
+        Transport { bulk: true, link, traffic: self.traffic.clone(), ..Transport::new(server, token) }
+    }
+
+    /// Uses another token from the next request on.
+    pub(super) fn with_token(self, token: String) -> Transport {
+        Transport { token, ..self }
     }
 
     /// Counts all bytes on a link's account, and stops at its budget.
@@ -168,9 +185,9 @@ impl Transport {
                 let request = match (failed.take_message(), again) {
                     (Some(request), _) => request,
                     (None, Some(body)) => self.request(&method, path, headers, body)?,
-                    (None, None) => return Err(broken(failed.into_error())),
+                    (None, None) => return Err(broken(&failed.into_error())),
                 };
-                self.connected().await?.send_request(request).await.map_err(broken)?
+                self.connected().await?.send_request(request).await.map_err(|error| broken(&error))?
             }
         };
         let (head, body) = response.into_parts();
@@ -188,7 +205,7 @@ impl Transport {
         path: &str,
         headers: &[(header::HeaderName, &str)],
         body: RequestBody,
-    ) -> Result<Request<RequestBody>, ClientError> {
+    ) -> Result<Request<Watched>, ClientError> {
         let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.server.authority());
         if !self.token.is_empty() {
             request = request.header(header::AUTHORIZATION, format!("Bearer {}", self.token));
@@ -201,16 +218,17 @@ impl Transport {
             _ => None,
         };
         if let Some(wanted) = wanted {
-            let mut request = request.header(header::EXPECT, "100-continue").body(body).map_err(malformed)?;
+            let request = request.header(header::EXPECT, "100-continue");
+            let mut request = request.body(Watched::new(body, &self.turn)).map_err(malformed)?;
             hyper::ext::on_informational(&mut request, move |_| {
                 wanted.send_replace(true);
             });
             return Ok(request);
         }
-        request.body(body).map_err(malformed)
+        request.body(Watched::new(body, &self.turn)).map_err(malformed)
     }
 
-    async fn connected(&mut self) -> Result<&mut SendRequest<RequestBody>, ClientError> {
+    async fn connected(&mut self) -> Result<&mut SendRequest<Watched>, ClientError> {
         let usable = match &mut self.sender {
             Some(sender) => sender.ready().await.is_ok(),
             None => false,
@@ -221,7 +239,7 @@ impl Transport {
         self.sender.as_mut().ok_or(ClientError::Connection { detail: "not connected".to_owned() })
     }
 
-    async fn connect(&self) -> Result<SendRequest<RequestBody>, ClientError> {
+    async fn connect(&self) -> Result<SendRequest<Watched>, ClientError> {
         let unreachable = |detail: String| ClientError::Unreachable { server: self.server.to_string(), detail };
         let guard = self.link.as_ref().map(Link::guard);
         // With nothing left not even a connection is made.
@@ -235,12 +253,15 @@ impl Transport {
             .map_err(|error| unreachable(error.to_string()))?;
         self.traffic.connected_after(begun.elapsed());
         stream.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+        opship_sys::notice_loss(stream.as_fd(), self.silence, UNACKNOWLEDGED)
+            .map_err(|error| unreachable(error.to_string()))?;
         let mut builder = Builder::new();
         if self.bulk {
             opship_sys::limit_unsent(stream.as_fd(), UNSENT_BYTES).map_err(|error| unreachable(error.to_string()))?;
             builder.max_buf_size(GATHERED_BYTES);
         }
-        let io = TokioIo::new(Counted { stream, traffic: self.traffic.clone(), guard });
+        let silence = Silence::new(&self.turn, self.silence);
+        let io = TokioIo::new(Counted { stream, traffic: self.traffic.clone(), guard, silence });
         let (sender, connection) = builder.handshake(io).await.map_err(|error| unreachable(error.to_string()))?;
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -272,10 +293,6 @@ async fn open(server: &ServerUrl, counted: bool) -> io::Result<TcpStream> {
     Err(failed)
 }
 
-fn broken(error: hyper::Error) -> ClientError {
-    ClientError::Connection { detail: error.to_string() }
-}
-
 /// Reads problem details (RFC 9457).
 fn problem(status: StatusCode, body: &[u8]) -> ClientError {
     let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
@@ -293,6 +310,7 @@ struct Counted {
     stream: TcpStream,
     traffic: Arc<Counter>,
     guard: Option<Arc<Guard>>,
+    silence: Silence,
 }
 
 impl Counted {
@@ -317,23 +335,31 @@ impl Counted {
 
 impl AsyncRead for Counted {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Counted { stream, traffic, guard } = self.get_mut();
-        Counted::pass(guard.as_deref(), &traffic.received, buffer.remaining(), |allowed| {
+        let Counted { stream, traffic, guard, silence } = self.get_mut();
+        let read = Counted::pass(guard.as_deref(), &traffic.received, buffer.remaining(), |allowed| {
             let mut part = ReadBuf::new(buffer.initialize_unfilled_to(allowed));
             let result = Pin::new(&mut *stream).poll_read(cx, &mut part);
             let count = part.filled().len();
             buffer.advance(count);
             (result, count)
-        })?
+        })?;
+        if read.is_pending() {
+            return silence.poll(cx).map(Err);
+        }
+        silence.came();
+        read
     }
 }
 
 impl AsyncWrite for Counted {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Counted { stream, traffic, guard } = self.get_mut();
+        let Counted { stream, traffic, guard, silence } = self.get_mut();
         Counted::pass(guard.as_deref(), &traffic.sent, bytes.len(), |allowed| {
             let result = Pin::new(&mut *stream).poll_write(cx, &bytes[..allowed]);
             let count = if let Poll::Ready(Ok(count)) = &result { *count } else { 0 };
+            if count > 0 {
+                silence.went(count as u64);
+            }
             (result, count)
         })?
     }

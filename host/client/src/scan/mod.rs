@@ -7,6 +7,7 @@ mod walk;
 use crate::cut::{self, Limits};
 use crate::db::{hashed, index};
 use crate::fs::Signature;
+use crate::tree::RuleTrouble;
 use crate::values::{self, States};
 use crate::{ClientError, WorkingCopy};
 use opship_record::effect::Change;
@@ -31,6 +32,8 @@ pub struct Scan {
     pub changes: Vec<Change>,
     /// What cannot be synced, sorted by path.
     pub unsupported: Vec<Unsupported>,
+    /// What of the ignore rules does not count, sorted by path.
+    pub rule_troubles: Vec<RuleTrouble>,
     pub(crate) states: States,
 }
 
@@ -41,6 +44,8 @@ struct Found {
     states: States,
     /// What cannot be synced, with the reason.
     unsupported: BTreeMap<String, String>,
+    /// What of the ignore rules does not count.
+    rule_troubles: Vec<RuleTrouble>,
     /// Hashes that were remembered from earlier scans.
     remembered: hashed::Hashed,
 }
@@ -126,7 +131,7 @@ impl WorkingCopy {
     fn compared(&self, found: Found) -> Result<Scan, ClientError> {
         let changes = values::changes(&self.shared.db.read(), &found.states)?;
         let unsupported = found.unsupported.into_iter().map(|(path, reason)| Unsupported { path, reason }).collect();
-        Ok(Scan { changes, unsupported, states: found.states })
+        Ok(Scan { changes, unsupported, rule_troubles: found.rule_troubles, states: found.states })
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn walk(shared: &Arc<Shared>) -> Result<Found, ClientError> {
         let fault = || Err(ClientError::Refused("the scan ended by a fault of opship".to_owned()));
         workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| fault())).collect()
     });
-    let mut found = Found::default();
+    let mut found = Found { rule_troubles: work.view.rule_troubles(), ..Found::default() };
     for result in results {
         let part = result?;
         found.states.extend(part.states);
@@ -125,6 +125,9 @@ impl Work<'_> {
             let name_of = |path: &TreePath| path.name().unwrap_or_default().as_bytes().to_vec();
             while let Some((path, _)) = rows.next_if(|(path, _)| name_of(path).as_slice() < name.as_bytes()) {
                 gone(found, path);
+            }
+            if View::is_rules(name.as_bytes()) {
+                self.view.read_rules(folder);
             }
             let row = rows.next_if(|(path, _)| name_of(path) == name.as_bytes());
             let (into, at_once) = if row.is_some() { (&mut known, KNOWN_AT_ONCE) } else { (&mut new, NEW_AT_ONCE) };

@@ -34,7 +34,7 @@ pub use put::PutReport;
 pub use report::{EntryReport, PullReport, Replayed, SyncReport};
 pub use resolve::Keep;
 pub use restore::Destination;
-pub use setup::{Source, clone, init};
+pub use setup::{Newcomer, Prepared, Source, clone, init, is_free, prepare};
 pub(crate) use signatures::LEAST as SIGNED_FROM;
 pub use undo::UndoOptions;
 
@@ -190,6 +190,11 @@ impl<'a> Sync<'a> {
     pub fn with_engine(mut self, make: MakeEngine<'a>) -> Sync<'a> {
         self.engine = Some(make);
         self
+    }
+
+    /// Uses this token instead of the one at hand.
+    fn with_token(self, token: &str) -> Sync<'a> {
+        Sync { api: self.api.with_token(token), ..self }
     }
 
     /// Finds changed files, ships all entries that are ready, and pulls. What could not be done stays for the next time.

@@ -36,8 +36,7 @@ pub(crate) async fn download(
     base: Option<Base>,
     sink: &mut File,
 ) -> Result<bool, ClientError> {
-    let folder = own.join("downloads");
-    layout::make_private(&folder)?;
+    let folder = layout::make_inside(own, "downloads")?;
     sweep(&folder);
     let part = Part::of(&folder, hash, base.as_ref().map(|(base, _)| base));
     let base_hash = base.as_ref().map(|(base, _)| *base);

@@ -1,7 +1,6 @@
 //! What is remembered for transfers, `.opship/transfer.db`: signatures of contents that the server holds, and uploads that
 //! were begun. All of it can be lost without harm, so nothing here is synced to disk, and nothing here fails.
 
-use crate::layout;
 use opship_record::Hash;
 use opship_residual::Signature;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -102,10 +101,6 @@ impl Memory {
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    if let Some(folder) = path.parent() {
-        // A working copy has it; the error shows below.
-        let _ = layout::make_private(folder);
-    }
     let db = Connection::open(path)?;
     db.busy_timeout(Duration::from_secs(10))?;
     db.pragma_update(None, "journal_mode", "WAL")?;

@@ -1,17 +1,12 @@
 //! Ignore rules: `.opshipignore` files with the semantics of `.gitignore`.
 
-use crate::fs::Root;
+use super::rules::{self, FILE, RuleTrouble};
+use crate::working_copy::Shared;
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::Gitignore;
 use opship_record::TreePath;
-use std::collections::HashMap;
-use std::io::Read;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The name of a file of rules; it counts for its folder and all below.
-const FILE: &str = ".opshipignore";
-/// A larger file of rules is cut off here.
-const MAX_BYTES: u64 = 4 << 20;
 
 /// What is known of a folder that was looked at.
 #[derive(Clone, Default)]
@@ -24,23 +19,41 @@ struct Folder {
 
 /// The folders looked at so far. Each is told from the one above it, so that deep trees cost no more than wide ones.
 #[derive(Default)]
-pub(super) struct Ignores(Mutex<HashMap<TreePath, Folder>>);
+pub(super) struct Ignores(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    folders: HashMap<TreePath, Folder>,
+    /// Files of rules that are beyond what all may have together, once that was looked for.
+    beyond: Option<BTreeSet<TreePath>>,
+    troubles: BTreeSet<RuleTrouble>,
+}
 
 impl Ignores {
     /// Is the path ignored, by itself or with a folder above it?
-    pub(super) fn is_ignored(&self, root: &Root, path: &TreePath, is_directory: bool) -> bool {
-        let folder = self.folder(root, &path.parent().unwrap_or_default());
+    pub(super) fn is_ignored(&self, shared: &Shared, path: &TreePath, is_directory: bool) -> bool {
+        let folder = self.folder(shared, &path.parent().unwrap_or_default());
         folder.ignored || matches(&folder, path, is_directory)
     }
 
-    fn folder(&self, root: &Root, path: &TreePath) -> Folder {
+    /// Reads the rules that count in a folder, so that what is wrong with them is known.
+    pub(super) fn read(&self, shared: &Shared, folder: &TreePath) {
+        self.folder(shared, folder);
+    }
+
+    /// What of the rules that were read does not count.
+    pub(super) fn troubles(&self) -> Vec<RuleTrouble> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).troubles.iter().cloned().collect()
+    }
+
+    fn folder(&self, shared: &Shared, path: &TreePath) -> Folder {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unknown = Vec::new();
         let mut at = Some(path.clone());
         let mut folder = loop {
             match at {
                 None => break Folder::default(),
-                Some(next) => match known.get(&next) {
+                Some(next) => match known.folders.get(&next) {
                     Some(folder) => break folder.clone(),
                     None => {
                         at = next.parent();
@@ -51,14 +64,34 @@ impl Ignores {
         };
         for next in unknown.into_iter().rev() {
             folder.ignored = folder.ignored || (!next.is_root() && matches(&folder, &next, true));
-            if let Some(own) = read(root, &next) {
+            if let Some(own) = known.read(shared, &next) {
                 let mut rules = folder.rules.to_vec();
                 rules.push((next.clone(), own));
                 folder.rules = Arc::new(rules);
             }
-            known.insert(next, folder.clone());
+            known.folders.insert(next, folder.clone());
         }
         folder
+    }
+}
+
+impl Known {
+    fn read(&mut self, shared: &Shared, folder: &TreePath) -> Option<Arc<Gitignore>> {
+        let path = folder.join(FILE).ok()?;
+        shared.root.stat(path.as_str()).ok()??;
+        let beyond = self.beyond.get_or_insert_with(|| {
+            rules::beyond(&shared.root, &shared.db.read()).unwrap_or_else(|error| {
+                tracing::warn!(%error, "cannot look for files of ignore rules");
+                BTreeSet::new()
+            })
+        });
+        if beyond.contains(&path) {
+            self.troubles.insert(rules::told_beyond(&path));
+            return None;
+        }
+        let (rules, troubles) = rules::read(&shared.root, &path)?;
+        self.troubles.extend(troubles);
+        Some(Arc::new(rules))
     }
 }
 
@@ -73,22 +106,4 @@ fn matches(folder: &Folder, path: &TreePath, is_directory: bool) -> bool {
         }
     }
     false
-}
-
-fn read(root: &Root, folder: &TreePath) -> Option<Arc<Gitignore>> {
-    let path = folder.join(FILE).ok()?;
-    let file = root.open_file(path.as_str()).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
-    let mut text = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut text).ok()?;
-    let mut builder = GitignoreBuilder::new("");
-    for line in String::from_utf8_lossy(&text).lines() {
-        // A line that is no pattern counts as none, as in git.
-        if let Err(error) = builder.add_line(None, line) {
-            tracing::warn!(%path, line, %error, "this line of ignore rules is no pattern");
-        }
-    }
-    builder.build().ok().map(Arc::new)
 }

@@ -11,6 +11,8 @@ use tokio::net::UnixStream;
 
 /// How long a watch may take to say how it stands: it never waits for its own work with that.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a watch that syncs may give no sign of life; it gives one each second.
+const LIFELESS: Duration = Duration::from_secs(10);
 
 /// How a watch that was asked to sync answered.
 #[derive(Debug)]
@@ -24,17 +26,18 @@ pub enum Asked {
 /// Asks the watch of this working copy to sync now, over a link of the user's choice, and waits for that.
 ///
 /// # Errors
-/// [`ClientError::Watch`] if the sync failed.
+/// [`ClientError::Watch`] if the sync failed, or the watch does not answer.
 pub async fn ask_sync(copy: &WorkingCopy, choice: &LinkChoice, progress: &dyn Progress) -> Result<Asked, ClientError> {
     let request = Request::Sync(choice.clone());
     let Some(mut watch) = Connection::open(copy, &request).await else { return Ok(Asked::Nobody) };
     loop {
-        match watch.reply().await {
+        let reply = tokio::time::timeout(LIFELESS, watch.reply()).await;
+        match reply.map_err(|_| watch.lifeless())? {
             None => return Ok(Asked::Nobody),
             Some(Reply::Progress(what, done, total)) => progress.step(&what, done, total),
             Some(Reply::Done(report)) => return Ok(Asked::Done(report)),
             Some(Reply::Failed(detail)) => return Err(ClientError::Watch(detail)),
-            Some(Reply::Status(_)) => {}
+            Some(Reply::Alive | Reply::Status(_)) => {}
         }
     }
 }
@@ -64,6 +67,20 @@ impl Connection {
         let mut stream = UnixStream::connect(path).await.ok()?;
         stream.write_all(&line(request)).await.ok()?;
         Some(Connection(BufReader::new(stream)))
+    }
+
+    /// What to say of a watch that does not answer.
+    fn lifeless(&self) -> ClientError {
+        let seconds = LIFELESS.as_secs();
+        let process = self.0.get_ref().peer_cred().ok().and_then(|peer| peer.pid());
+        ClientError::Watch(match process {
+            Some(process) => format!(
+                "the watch of this folder, process {process}, does not answer (for {seconds} s); if it was stopped, \
+                 'kill -CONT {process}' lets it go on; 'kill -KILL {process}' ends it, and nothing is lost by that: then \
+                 run this again"
+            ),
+            None => format!("the watch of this folder does not answer (for {seconds} s); end it, then run this again"),
+        })
     }
 
     /// The next reply; `None` when there are no more.

@@ -2,7 +2,7 @@
 
 use crate::tree::{Sight, View};
 use crate::{ClientError, WorkingCopy};
-use notify::event::{AccessKind, AccessMode};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{Config, ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use opship_record::TreePath;
 use std::collections::BTreeSet;
@@ -126,7 +126,9 @@ fn note(changed: &mut Changed, event: notify::Result<notify::Event>, own: &Path)
         changed.more = true;
         return true;
     }
-    let mut news = false;
+    // A watch whose own folder goes away has to end.
+    let moves = matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));
+    let mut news = moves && event.paths.iter().any(|path| path == own);
     for path in event.paths.into_iter().filter(|path| !path.starts_with(own)) {
         news = true;
         if changed.paths.len() < MAX_PATHS {
@@ -156,7 +158,7 @@ fn why_deaf(error: &notify::Error) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use notify::event::{CreateKind, Flag, ModifyKind};
+    use notify::event::{CreateKind, Flag, RemoveKind};
 
     fn event(kind: EventKind, path: &str) -> notify::Result<notify::Event> {
         Ok(notify::Event::new(kind).add_path(PathBuf::from(path)))
@@ -169,6 +171,7 @@ mod tests {
         assert!(!note(&mut changed, event(EventKind::Modify(ModifyKind::Any), "/w/.opship/state.db-wal"), own));
         assert!(note(&mut changed, event(EventKind::Access(AccessKind::Close(AccessMode::Write)), "/w/a"), own));
         assert!(note(&mut changed, event(EventKind::Create(CreateKind::Any), "/w/.opshipignore"), own));
+        assert!(note(&mut changed, event(EventKind::Remove(RemoveKind::Folder), "/w/.opship"), own));
         assert_eq!(changed.paths.len(), 2);
     }
 

@@ -1,6 +1,7 @@
 //! One watch a working copy, and one sync at a time.
 
 use crate::{ClientError, WorkingCopy};
+use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -8,13 +9,28 @@ use tokio::time::Instant;
 /// How often a lock is tried that somebody else has.
 const TRY_EVERY: Duration = Duration::from_millis(50);
 
+/// The lock's name in `.opship`.
+const WATCH_LOCK: &str = "watch.lock";
+
 impl WorkingCopy {
     /// Takes the lock that a watch holds as long as it runs; `None` if there is one.
     ///
     /// # Errors
     /// [`ClientError::Io`].
     pub(crate) fn try_lock_watch(&self) -> Result<Option<OwnedFd>, ClientError> {
-        self.shared.try_lock("watch.lock")
+        self.shared.try_lock(WATCH_LOCK)
+    }
+
+    /// Is the lock that a watch holds no longer that of the folder that it was started in? So it is when the folder, or its
+    /// `.opship`, was removed or moved.
+    pub(crate) fn has_lost_watch(&self, lock: &OwnedFd) -> bool {
+        let held = rustix::fs::fstat(lock);
+        let there = rustix::fs::stat(self.own_folder().join(WATCH_LOCK));
+        match (held, there) {
+            (Ok(held), Ok(there)) => (held.st_dev, held.st_ino) != (there.st_dev, there.st_ino),
+            (_, Err(error)) => matches!(error, Errno::NOENT | Errno::NOTDIR),
+            (Err(_), _) => false,
+        }
     }
 
     /// As [`WorkingCopy::try_lock_sync`], waiting for whoever has the lock, for so long.

@@ -30,6 +30,8 @@ pub(super) enum Request {
 pub(super) enum Reply {
     /// A sync is at work: what, how much of it is done, of how much.
     Progress(String, u64, u64),
+    /// It is at work, or waits to be: told each second.
+    Alive,
     /// The sync is done.
     Done(Box<SyncReport>),
     /// The sync failed.

@@ -9,12 +9,15 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Longest request.
 const MAX_REQUEST: u64 = 4096;
+/// How often a sync that is waited for gives a sign of life.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// How a sync went, for whoever asked for it.
 pub(super) type Outcome = Result<Box<SyncReport>, String>;
@@ -83,7 +86,7 @@ impl Socket {
                     Ok((stream, _)) => drop(tokio::spawn(serve(stream, shown.clone(), calls.clone()))),
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept a command's connection");
-                        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                        tokio::time::sleep(Duration::from_millis(100)).await;
                     }
                 }
             }
@@ -126,6 +129,7 @@ async fn sync(
 ) -> Option<Reply> {
     let (sender, mut outcome) = oneshot::channel();
     let mut steps = shown.step.subscribe();
+    let mut alive = tokio::time::interval(ALIVE_EVERY);
     calls.send(Call::Sync(choice, sender)).await.ok()?;
     loop {
         tokio::select! {
@@ -142,6 +146,7 @@ async fn sync(
                     stream.write_all(&line(&Reply::Progress(what, done, total))).await.ok()?;
                 }
             }
+            _ = alive.tick() => stream.write_all(&line(&Reply::Alive)).await.ok()?,
         }
     }
 }

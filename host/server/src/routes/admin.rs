@@ -75,7 +75,7 @@ fn work<T: Serialize>(
     if !principal.is_admin() {
         return Err(StorageError::AdminOnly.into());
     }
-    let body = written(Arc::clone(&state.writers), move |pieces| {
+    let body = written(state, move |pieces| {
         let mut told = Told { pieces, last: None };
         let line = match work(&mut |progress| told.progress(progress)) {
             Ok(report) => json!({ "report": report }),

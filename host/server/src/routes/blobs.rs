@@ -214,7 +214,7 @@ fn plain(blob: Arc<dyn FileContent>, part: Range<u64>) -> Body {
 }
 
 fn packed(state: &Shared, blob: Arc<dyn FileContent>) -> Body {
-    written(Arc::clone(&state.writers), move |pieces: &mut Pieces| {
+    written(state, move |pieces: &mut Pieces| {
         let mut encoder = zstd::stream::write::Encoder::new(pieces, COMPRESSION_LEVEL)?;
         let mut at = 0;
         while at < blob.length() {

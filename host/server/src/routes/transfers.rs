@@ -337,14 +337,15 @@ pub(super) async fn document(
         let detail = "the document would be another now; ask for it from its beginning";
         return Err(Problem::new(StatusCode::PRECONDITION_FAILED, "changed", detail));
     }
-    let permit = Arc::clone(&state.uploads.made).acquire_owned().await;
-    let permit = permit.map_err(|error| Problem::internal(&error))?;
+    let share = state.shares.own();
+    let own = Arc::clone(&share.documents).acquire_owned().await.map_err(|error| Problem::internal(&error))?;
+    let permit = Arc::clone(&state.uploads.made).acquire_owned().await.map_err(|error| Problem::internal(&error))?;
     let composed = Composed {
         content: Arc::new(blob) as Arc<dyn FileContent>,
         base: base.map(|(hash, base)| (hash, Arc::new(base) as Arc<dyn FileContent>)),
     };
-    let body = written(Arc::clone(&state.writers), move |pieces| {
-        let _permit = permit;
+    let body = written(&state, move |pieces| {
+        let _permits = (own, permit, share);
         compose(&composed, from, pieces).map_err(|error| io::Error::new(error.kind(), error.to_string()))
     });
     let mut response = binary(body);

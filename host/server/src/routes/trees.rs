@@ -53,7 +53,7 @@ pub(super) async fn get(
     let own = Arc::clone(&state);
     let view = blocking(move || own.store.tree(&scope, &hash)).await??;
     let view = view.ok_or_else(|| Problem::not_found("tree", &root))?;
-    let body = written(Arc::clone(&state.writers), move |pieces| {
+    let body = written(&state, move |pieces| {
         let mut failed = None;
         let exported = view.export(&mut |_, node| {
             pieces.write_all(&codec::encode(&ByteVec::from(node))).map_err(|error| {
@@ -86,14 +86,14 @@ pub(super) async fn nodes(
         return Err(Problem::malformed(format!("more than {MAX_PATHS} paths; ask for fewer at once")));
     }
     let sequence = blocking(move || {
-        let root = match version {
-            None => state.store.head(&scope)?.root,
+        let version = match version {
+            None => state.store.head(&scope)?,
             Some(number) => {
                 let found = state.store.version(&scope, number)?;
-                found.ok_or_else(|| Problem::not_found("version", &number.to_string()))?.root
+                found.ok_or_else(|| Problem::not_found("version", &number.to_string()))?
             }
         };
-        let view = state.store.tree(&scope, &root)?.ok_or_else(|| Problem::internal(&"the head has no tree"))?;
+        let view = state.store.version_tree(&scope, &version)?;
         let mut sequence = Vec::new();
         for path in paths {
             let node = match view.lookup(&path)? {

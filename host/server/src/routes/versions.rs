@@ -197,11 +197,11 @@ async fn feed(feed: Feed, accepts_zstd: bool) -> Result<Response, Problem> {
     if let Some(bytes) = short {
         return Ok(binary(bytes));
     }
-    let writers = Arc::clone(&feed.state.writers);
+    let state = Arc::clone(&feed.state);
     if !accepts_zstd {
-        return Ok(binary(written(writers, move |pieces| feed.write(pieces))));
+        return Ok(binary(written(&state, move |pieces| feed.write(pieces))));
     }
-    let body = written(writers, move |pieces| {
+    let body = written(&state, move |pieces| {
         let mut encoder = zstd::stream::write::Encoder::new(pieces, COMPRESSION_LEVEL)?;
         feed.write(&mut encoder)?;
         encoder.finish().map(drop)

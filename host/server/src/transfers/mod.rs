@@ -7,4 +7,4 @@ mod uploads;
 
 pub(crate) use compose::{Composed, compose, small_document};
 pub(crate) use take::{Refused, take_document, take_packed};
-pub(crate) use uploads::{Appended, Name, Turn, Uploads};
+pub(crate) use uploads::{Appended, MADE_AT_ONCE, Name, Turn, Uploads};

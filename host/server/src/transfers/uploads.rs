@@ -23,7 +23,7 @@ const SYNC_EVERY: u64 = 4 << 20;
 /// Documents that are applied at one time; each takes up to 40 MiB of memory.
 const APPLIED_AT_ONCE: usize = 8;
 /// Documents that are made at one time, each as long as its receiver takes; each takes up to 20 MiB of memory.
-const MADE_AT_ONCE: usize = 64;
+pub(crate) const MADE_AT_ONCE: usize = 64;
 /// Hexadecimal digits of a document's name.
 const DOCUMENT_DIGITS: usize = 32;
 

@@ -17,6 +17,7 @@ use crate::{ClientError, WorkingCopy};
 use hearing::link_name;
 use opship_engine::Engine;
 use standing::standing;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub struct Settings {
 /// Keeps a working copy in sync until `stop`.
 ///
 /// # Errors
-/// [`ClientError::Refused`] if a watch runs already; [`ClientError::Io`], [`ClientError::Database`] if the working copy's
+/// [`ClientError::Refused`] if a watch runs already, or the folder is removed or moved; [`ClientError::Io`], [`ClientError::Database`] if the working copy's
 /// own state cannot be used. Whatever a sync meets is told and tried again.
 pub async fn watch(
     copy: &WorkingCopy,
@@ -63,7 +64,7 @@ pub async fn watch(
     tell: &mut dyn FnMut(WatchEvent),
     stop: &CancellationToken,
 ) -> Result<(), ClientError> {
-    let Some(_lock) = copy.try_lock_watch()? else {
+    let Some(lock) = copy.try_lock_watch()? else {
         return Err(ClientError::Refused("a watch runs on this folder already; 'opship status' shows it".to_owned()));
     };
     let (sender, calls) = mpsc::channel(64);
@@ -71,7 +72,7 @@ pub async fn watch(
     let _socket = Socket::listen(copy, Arc::clone(&shown), sender)?;
     let mut watcher = Watcher::new(copy, settings, tell, shown, calls)?;
     watcher.start();
-    watcher.run(stop).await?;
+    watcher.run(&lock, stop).await?;
     (watcher.tell)(WatchEvent::Stopped);
     Ok(())
 }
@@ -178,8 +179,15 @@ impl<'a> Watcher<'a> {
         (self.tell)(WatchEvent::Started { polling: self.polling.clone() });
     }
 
-    async fn run(&mut self, stop: &CancellationToken) -> Result<(), ClientError> {
+    async fn run(&mut self, lock: &OwnedFd, stop: &CancellationToken) -> Result<(), ClientError> {
         loop {
+            if self.copy.has_lost_watch(lock) {
+                let folder = self.copy.path().display();
+                return Err(ClientError::Refused(format!(
+                    "'{folder}' or its '.opship' was removed or moved, so its watch has ended; start another where the \
+                     working copy is now"
+                )));
+            }
             self.check_pause()?;
             if self.is_due(Instant::now()) {
                 tokio::select! {
