@@ -1,9 +1,11 @@
 //! Sync: ship what waits, answer what the server needs, get what others did.
 
 mod announce;
+mod batches;
 mod choose;
 mod conflict;
 mod diff;
+mod fetch;
 mod metered;
 mod names;
 mod parts;
@@ -99,6 +101,8 @@ pub struct Sync<'a> {
     interrupted: bool,
     /// What was here before the first pull, until that has looked for it on the server.
     adopting: Option<Unindexed>,
+    /// Contents of files that were here before the first pull and that it has not found on the server, with a path of each.
+    unindexed: BTreeMap<Hash, TreePath>,
 }
 
 /// Set while states of the server come into the index that are newer than the version that the working copy stands on.
@@ -150,6 +154,7 @@ impl<'a> Sync<'a> {
             own_versions: Vec::new(),
             ahead: BTreeSet::new(),
             adopting: None,
+            unindexed: BTreeMap::new(),
             memory: Memory::open(&copy.own_folder()),
             changed: signatures::Changed::default(),
             holding: false,
