@@ -13,7 +13,7 @@ const PIECE: u64 = 64 << 10;
 
 struct Metered {
     place: Place,
-    _server: Server,
+    server: Server,
     tap: Tap,
     here: PathBuf,
     there: PathBuf,
@@ -29,7 +29,7 @@ fn metered(profile: &str) -> Metered {
     let there = place.init(&server, "there", "main");
     let token = server.token();
     let here = place.folder("here");
-    let metered = Metered { place, _server: server, tap, here, there, token };
+    let metered = Metered { place, server, tap, here, there, token };
     metered.configure(profile);
     let url = format!("http://{}", metered.tap.address());
     metered.ok(&["init", "--server", &url, "--workspace", "main"]);
@@ -258,4 +258,46 @@ fn a_watch_keeps_to_the_link_and_a_sync_beside_it_may_go_beyond() {
     metered.ok(&["sync", "--anyway"]);
     metered.sync_there();
     assert!(metered.there.join("big").exists());
+}
+
+#[test]
+fn a_budget_brings_as_many_files_of_others_as_it_has_room_for_and_the_rest_later() {
+    const BUDGET: u64 = 300_000;
+    let metered = metered("budget.day = \"300 kB\"");
+    for n in 0..40 {
+        fs::write(metered.there.join(format!("f{n:02}")), noise(20_000, n)).unwrap();
+    }
+    metered.sync_there();
+    let arrived = || fs::read_dir(&metered.here).unwrap().count() - 1;
+    let printed = metered.run(&["sync"]);
+    assert_eq!(printed.code, Some(0), "{printed}");
+    let notes = String::from_utf8_lossy(&printed.stderr).into_owned();
+    assert!((10..15).contains(&arrived()), "{} arrived: {notes}", arrived());
+    assert_eq!(notes.matches("left alone").count(), 1, "one line for all: {notes}");
+    // The rest waits for another day, and does not burn what is left of this one.
+    let (spent, before) = (metered.spent(), arrived());
+    metered.ok(&["sync"]);
+    assert!(metered.spent() < spent + 1_000 && metered.spent() < BUDGET, "{spent} {}", metered.spent());
+    assert_eq!(arrived(), before);
+    metered.ok(&["sync", "--anyway"]);
+    assert_eq!(arrived(), 40);
+}
+
+#[test]
+fn what_waits_for_a_budget_is_cut_so_that_a_day_holds_each_part() {
+    let metered = metered("budget.day = \"300 kB\"");
+    metered.configure("");
+    metered.ok(&["sync"]);
+    metered.configure("budget.day = \"300 kB\"");
+    // What a sync takes up while the server is away must not become one entry that no day has room for.
+    for n in 0..20 {
+        fs::write(metered.here.join(format!("f{n:02}")), noise(40_000, n)).unwrap();
+        let away = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        metered.tap.move_to(away);
+        metered.run(&["sync"]);
+    }
+    metered.tap.move_to(metered.server.authority().parse().unwrap());
+    metered.ok(&["sync"]);
+    metered.sync_there();
+    assert!(fs::read_dir(&metered.there).unwrap().count() > 3);
 }

@@ -2,11 +2,14 @@
 //! as pulled, at the cost of hashes; what differs stays a change of this folder.
 
 use crate::db::index::{self, Row};
-use crate::values::States;
+use crate::source::content_in;
+use crate::values::{State, States};
 use crate::{ClientError, WorkingCopy};
-use opship_record::TreePath;
 use opship_record::node::Node;
+use opship_record::{Hash, TreePath};
+use opship_world::FileContent;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What a folder holds and its index does not.
 #[derive(Debug)]
@@ -16,6 +19,15 @@ impl Unindexed {
     /// Is there nothing?
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The contents of its files, with a path of each.
+    pub(crate) fn contents(&self) -> BTreeMap<Hash, TreePath> {
+        let content = |(path, state): (&TreePath, &State)| match &state.node {
+            Some(Node::File { hash, .. }) => Some((*hash, path.clone())),
+            _ => None,
+        };
+        self.0.iter().filter_map(content).collect()
     }
 }
 
@@ -54,5 +66,10 @@ impl WorkingCopy {
             }
             Ok(())
         })
+    }
+
+    /// The file at a path, if it has this content.
+    pub(crate) fn content_at(&self, path: &TreePath, hash: &Hash) -> Option<Arc<dyn FileContent>> {
+        content_in(&self.shared, path.as_str(), hash, None)
     }
 }

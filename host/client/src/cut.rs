@@ -20,6 +20,8 @@ const LINK_SECONDS: u64 = 30;
 const LEAST_BYTES: u64 = 64 << 10;
 /// The named value that holds the last rate at which entries were sent, in bytes a second.
 const RATE: &str = "net.rate";
+/// The named value that holds how many bytes of contents the budget of the link that is used allows an entry.
+const BUDGET: &str = "net.budget";
 /// What is shorter tells nothing about a link.
 const MEASURED_FROM: u64 = 256 << 10;
 
@@ -34,7 +36,9 @@ impl Limits {
     /// The limits on the link that was measured last.
     pub(crate) fn of(db: &Connection) -> rusqlite::Result<Limits> {
         let bytes = rate(db)?.map_or(MAX_BYTES, |rate| rate.saturating_mul(LINK_SECONDS));
-        Ok(Limits { paths: max_paths(), bytes: bytes.clamp(LEAST_BYTES, MAX_BYTES) })
+        let budget: Option<i64> = crate::db::meta(db, BUDGET)?;
+        let most = budget.map_or(MAX_BYTES, crate::db::uint);
+        Ok(Limits { paths: max_paths(), bytes: bytes.clamp(LEAST_BYTES, MAX_BYTES).min(most) })
     }
 
     /// May these be one entry?
@@ -66,6 +70,14 @@ pub(crate) fn note_rate(db: &Connection, bytes: u64, seconds: f64) -> rusqlite::
         return Ok(());
     }
     crate::db::set_meta(db, RATE, (bytes as f64 / seconds) as i64)
+}
+
+/// From here on entries have at most so many bytes, for the budget's sake; `None`: there is none.
+pub(crate) fn set_budget(db: &Connection, bytes: Option<u64>) -> rusqlite::Result<()> {
+    match bytes {
+        Some(bytes) => crate::db::set_meta(db, BUDGET, crate::db::int(bytes)),
+        None => crate::db::unset_meta(db, BUDGET),
+    }
 }
 
 /// States in the parts that become an entry each, in the order in which they must be appended. `changes` is what the states

@@ -45,6 +45,7 @@ mod shipping;
 mod source;
 mod stage;
 mod staging;
+mod steady;
 mod steps;
 pub mod sync;
 mod transfer;

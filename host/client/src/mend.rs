@@ -11,6 +11,8 @@ use crate::db::log::{self, rewrite_value};
 use crate::db::{index, keep, waits};
 use crate::log::{EntryState, LogEntry};
 use crate::source::content_of;
+use crate::staging::Staging;
+use crate::steady::steady;
 use crate::values::{self, one_after_other};
 use crate::working_copy::Shared;
 use crate::{ClientError, WorkingCopy};
@@ -20,33 +22,55 @@ use opship_record::entry::BodyKind;
 use opship_record::node::Kind;
 use opship_record::{Hash, TreePath};
 use rusqlite::Connection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What [`WorkingCopy::mend_values`] could not mend.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// Entries that still lack a content: those that the server may hold as they are, and those with a file that cannot be
+    /// read now.
+    pub lacking: Vec<u64>,
+    /// Entries of files that cannot be read as they are long enough to be shipped, and of nothing else.
+    pub apart: Vec<u64>,
+}
 
 impl WorkingCopy {
     /// Finds changed files, then gives unended value entries whose contents are not at hand any more the next states of
-    /// those paths, and likewise the operations `asked`, whose outputs the server wants by value. Gives the numbers of the
-    /// entries that still lack a content: those that the server may hold as they are, and those with a file that cannot
-    /// be read now.
+    /// those paths, and likewise the operations `asked`, whose outputs the server wants by value. Of files that changed
+    /// while they were sent, which `asked` names by their entries, copies are kept from now on; those that do not even stand
+    /// still for a copy are set apart, so that their entries need not wait for them.
     ///
     /// # Errors
     /// [`ClientError::Io`], [`ClientError::Database`].
-    pub fn mend_values(&self, asked: &BTreeSet<u64>) -> Result<Vec<u64>, ClientError> {
+    pub fn mend_values(&self, asked: &BTreeMap<u64, Option<TreePath>>) -> Result<Mended, ClientError> {
+        let staging = Arc::new(Staging::new(&self.shared)?);
         let _lock = self.lock()?;
         self.append_found()?;
         let pending = log::in_state(&self.shared.db.read(), EntryState::Pending)?;
         let mut at_hand = BTreeSet::new();
-        let mut lacking = Vec::new();
+        let mut result = Mended::default();
         for entry in pending {
             let mended = match entry.kind {
-                BodyKind::Value => mend(&self.shared, entry.number, &mut at_hand)?,
-                BodyKind::Operation if asked.contains(&entry.number) => become_value(&self.shared, &entry, None)?,
+                BodyKind::Value => {
+                    let mended = mend(&self.shared, entry.number, &mut at_hand)?;
+                    let gone_now = gone(&self.shared, entry.number, &mut at_hand)?;
+                    let mut restless: BTreeSet<TreePath> = gone_now.into_iter().collect();
+                    restless.extend(asked.get(&entry.number).cloned().flatten());
+                    let apart = steady(&self.shared, &staging, entry.number, restless)?;
+                    result.apart.extend(apart);
+                    mended
+                        || apart.is_some_and(|apart| apart != entry.number)
+                        || gone(&self.shared, entry.number, &mut at_hand)?.is_empty()
+                }
+                BodyKind::Operation if asked.contains_key(&entry.number) => become_value(&self.shared, &entry, None)?,
                 BodyKind::Operation => true,
             };
             if !mended {
-                lacking.push(entry.number);
+                result.lacking.push(entry.number);
             }
         }
-        Ok(lacking)
+        Ok(result)
     }
 
     /// Makes a value entry of an operation that was never sent and whose results are all here. `false`: it stays as it was.
@@ -185,7 +209,7 @@ fn stand_below(changes: &mut [Change], directory: &TreePath) {
 }
 
 /// An entry that is left empty stays, since numbers have no gaps: the server takes it and makes no version.
-fn rewrite(db: &Connection, number: u64, changes: &[Change]) -> Result<(), ClientError> {
+pub(crate) fn rewrite(db: &Connection, number: u64, changes: &[Change]) -> Result<(), ClientError> {
     let reason = log::get(db, number)?.reason_of_value()?;
     rewrite_value(db, number, changes, &values::summary(changes), values::value_bytes(changes), reason)
 }

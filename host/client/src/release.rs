@@ -56,9 +56,18 @@ impl WorkingCopy {
 
 /// Drops the displaced files of an entry, or of pulls (0). The caller has the lock.
 pub(crate) fn release_displaced(shared: &Shared, entry: u64) -> Result<Vec<TreePath>, ClientError> {
+    release_displaced_if(shared, entry, &|_| true)
+}
+
+/// As [`release_displaced`], of those alone that may go.
+pub(crate) fn release_displaced_if(
+    shared: &Shared,
+    entry: u64,
+    may_go: &dyn Fn(&Displaced) -> bool,
+) -> Result<Vec<TreePath>, ClientError> {
     let mut copies = Vec::new();
     let all = keep::displaced_of(&shared.db.read(), entry)?;
-    for displaced in all {
+    for displaced in all.into_iter().filter(may_go) {
         match drop_displaced(shared, &displaced)? {
             Dropped::Stays => continue,
             Dropped::Gone => {}

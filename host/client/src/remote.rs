@@ -4,8 +4,9 @@ use crate::db::index::{self, Row};
 use crate::db::intent::{self, Intent};
 use crate::db::{remote, waits};
 use crate::exchange::{Step, finish, hash_at};
+use crate::fs::KeptContent;
 use crate::log::Deferred;
-use crate::release::release_displaced;
+use crate::release::release_displaced_if;
 use crate::source::content_of;
 use crate::stage::{Bytes, stage};
 use crate::staging::Staging;
@@ -14,12 +15,13 @@ use crate::tree::{Sight, View, Visible};
 use crate::values::{absent, after, node_of};
 use crate::{ClientError, WorkingCopy};
 use opship_engine::failpoint;
-use opship_record::TreePath;
 use opship_record::effect::{After, Before, Change};
 use opship_record::node::{Kind, Node};
+use opship_record::{Hash, TreePath};
 use opship_world::FileContent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tempfile::TempPath;
 
 /// What the server holds of a path.
 pub struct RemoteChange {
@@ -51,9 +53,20 @@ impl WorkingCopy {
     /// [`ClientError::Io`], [`ClientError::Database`]; nothing was changed then, unless the error came from the exchange
     /// itself, which the next [`WorkingCopy::open`] finishes.
     pub fn apply_remote(&self, changes: Vec<RemoteChange>) -> Result<Vec<Skipped>, ClientError> {
+        self.apply_downloaded(changes, Files::new(), &BTreeMap::new())
+    }
+
+    /// As [`WorkingCopy::apply_remote`], with downloaded contents, which are moved into place; the files that are displaced
+    /// and whose contents are wanted `later` stay until [`WorkingCopy::release_left`].
+    pub(crate) fn apply_downloaded(
+        &self,
+        changes: Vec<RemoteChange>,
+        files: Files,
+        later: &BTreeMap<Hash, usize>,
+    ) -> Result<Vec<Skipped>, ClientError> {
         let staging = Arc::new(Staging::new(&self.shared)?);
         let _lock = self.lock()?;
-        let mut pull = Pull::new(self, Whose::Others);
+        let mut pull = Pull { files, ..Pull::new(self, Whose::Others) };
         let mut wanted: BTreeMap<TreePath, RemoteChange> =
             changes.into_iter().map(|change| (change.path.clone(), change)).collect();
         let mut list = pull.select(&wanted)?;
@@ -75,11 +88,31 @@ impl WorkingCopy {
         failpoint::hit("intent");
         if !intent.changes.is_empty() {
             finish(&self.shared, id, &intent)?;
-            release_displaced(&self.shared, 0)?;
+            release_displaced_if(&self.shared, 0, &|displaced| {
+                displaced.hash.is_none_or(|hash| !later.contains_key(&hash))
+            })?;
         }
         Ok(skipped)
     }
+
+    /// Which of these states of the server would be left alone now, whatever their contents are, and why.
+    pub(crate) fn left_alone(&self, states: &[(TreePath, Option<Node>)]) -> Result<Vec<Skipped>, ClientError> {
+        if states.is_empty() {
+            return Ok(Vec::new());
+        }
+        let _lock = self.lock()?;
+        let mut pull = Pull { contents_come: true, ..Pull::new(self, Whose::Others) };
+        let change = |(path, node): &(TreePath, Option<Node>)| {
+            (path.clone(), RemoteChange { path: path.clone(), node: node.clone(), content: None })
+        };
+        let mut list = pull.select(&states.iter().map(change).collect())?;
+        pull.drop_dependent(&mut list)?;
+        Ok(pull.skipped)
+    }
 }
+
+/// Downloaded contents in files of opship's own.
+pub(crate) type Files = BTreeMap<Hash, TempPath>;
 
 /// Whose states are brought to the folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,27 +130,46 @@ pub(crate) struct Pull<'a> {
     /// What stands at the paths that will change.
     standing: BTreeMap<TreePath, (Option<Expected>, Option<u64>)>,
     pub(crate) skipped: Vec<Skipped>,
+    /// Contents that were downloaded.
+    files: Files,
+    /// Will all contents that are not here be downloaded?
+    contents_come: bool,
 }
 
 impl<'a> Pull<'a> {
     pub(crate) fn new(copy: &'a WorkingCopy, whose: Whose) -> Pull<'a> {
         let view = View::new(&copy.shared);
-        Pull { copy, whose, view, standing: BTreeMap::new(), skipped: Vec::new() }
+        let (standing, skipped, files) = (BTreeMap::new(), Vec::new(), Files::new());
+        Pull { copy, whose, view, standing, skipped, files, contents_come: false }
     }
 
     /// Makes the files of a list ready and plans the exchange.
     pub(crate) fn stage_and_plan(
-        &self,
+        &mut self,
         staging: &Staging,
         list: &[Change],
         wanted: &mut BTreeMap<TreePath, RemoteChange>,
     ) -> Result<Vec<Step>, ClientError> {
         let shared = &self.copy.shared;
+        let mut uses: BTreeMap<Hash, usize> = BTreeMap::new();
+        for (_, hash) in list.iter().filter_map(|change| change.after.blob()) {
+            *uses.entry(hash).or_default() += 1;
+        }
+        let files = &mut self.files;
         let staged = stage(shared, staging, list, &mut |path, hash| {
             let given = wanted.get_mut(path).and_then(|change| change.content.take());
-            let content = match given {
-                Some(content) => Some(content),
-                None => content_of(shared, hash)?,
+            let left = uses.entry(*hash).or_default();
+            *left = left.saturating_sub(1);
+            // The last that wants a downloaded file has it.
+            if *left == 0
+                && let Some(file) = files.remove(hash)
+            {
+                return Ok(Bytes::Finished(file));
+            }
+            let content = match (given, files.get(hash)) {
+                (Some(content), _) => Some(content),
+                (None, Some(file)) => Some(KeptContent::downloaded(file, *hash)?),
+                (None, None) => content_of(shared, hash)?,
             };
             let missing = || ClientError::Refused(format!("the content of '{path}' was not fetched; sync again"));
             content.map(Bytes::Content).ok_or_else(missing)
@@ -242,6 +294,8 @@ impl<'a> Pull<'a> {
         if let Some(Node::File { hash, .. }) = &change.node
             && row.and_then(Row::hash) != Some(*hash)
             && change.content.is_none()
+            && !self.contents_come
+            && !self.files.contains_key(hash)
             && content_of(&self.copy.shared, hash)?.is_none()
         {
             return Ok(Some(("its content was not fetched".to_owned(), true)));

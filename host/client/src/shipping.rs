@@ -78,6 +78,11 @@ impl WorkingCopy {
         Ok(crate::cut::note_rate(&self.shared.db.read(), bytes, seconds)?)
     }
 
+    /// From here on entries have at most so many bytes of contents, or one file; `None`: as many as the link suggests.
+    pub(crate) fn bound_entries(&self, bytes: Option<u64>) -> Result<(), ClientError> {
+        Ok(crate::cut::set_budget(&self.shared.db.read(), bytes)?)
+    }
+
     /// The rate that was remembered last, in bytes a second.
     pub(crate) fn rate(&self) -> Result<Option<u64>, ClientError> {
         Ok(crate::cut::rate(&self.shared.db.read())?)

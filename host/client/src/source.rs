@@ -6,7 +6,7 @@ use crate::staging::{Staging, kept_path};
 use crate::tree::{Sight, View, Visible};
 use crate::working_copy::Shared;
 use crate::{ClientError, db};
-use opship_record::node::Kind;
+use opship_record::node::{Kind, Node};
 use opship_record::{Hash, TreePath};
 use opship_world::{FileContent, SourceError, SourceNode, TreeSource};
 use std::collections::{BTreeMap, HashMap};
@@ -238,34 +238,56 @@ fn source_error(path: &TreePath, error: &ClientError) -> SourceError {
     SourceError { path: path.to_string(), detail: error.to_string(), changed: false }
 }
 
-/// The content of a file whose state the log holds, if it is still at hand: kept, displaced, or live and unchanged.
+/// The content of a file whose state the log holds, if it is still at hand: kept, displaced, or live and unchanged, but for
+/// what was appended since.
 pub(crate) fn content_of(shared: &Shared, hash: &Hash) -> Result<Option<Arc<dyn FileContent>>, ClientError> {
-    let open = |path: &str| -> Option<Arc<dyn FileContent>> {
-        let file = shared.root.open_file(path).ok()?;
-        let (length, found) = hash_file(&file).ok()?;
-        // The bytes may be written to while they are read for shipping; the receiver checks the hash again.
-        (found == *hash).then(|| Arc::new(KeptContent { file, length, hash: found, path: path.to_owned() }) as _)
-    };
-    if let Some(content) = open(&kept_path(hash)) {
+    if let Some(content) = content_in(shared, &kept_path(hash), hash, None) {
         return Ok(Some(content));
     }
     let (displaced, live) = {
         let db = shared.db.read();
         (db::keep::displaced_with(&db, hash)?, db::index::path_of_hash(&db, hash)?)
     };
-    let files = displaced.into_iter().map(|d| d.file).chain(live.into_iter().map(|(path, _)| path.as_str().to_owned()));
-    Ok(files.into_iter().find_map(|path| open(&path)))
+    let displaced = displaced.into_iter().map(|displaced| (displaced.file, None));
+    let live = live.into_iter().map(|(path, row)| {
+        let length = match row.node {
+            Node::File { length, .. } => Some(length),
+            _ => None,
+        };
+        (path.as_str().to_owned(), length)
+    });
+    Ok(displaced.chain(live).find_map(|(path, length)| content_in(shared, &path, hash, length)))
+}
+
+/// A file, or the first `length` bytes of it, if that has this content.
+///
+/// The bytes may be written to while they are read for shipping; the receiver checks the hash again.
+pub(crate) fn content_in(
+    shared: &Shared,
+    path: &str,
+    hash: &Hash,
+    length: Option<u64>,
+) -> Option<Arc<dyn FileContent>> {
+    let file = shared.root.open_file(path).ok()?;
+    let (length, found) = hash_start(&file, length.unwrap_or(u64::MAX)).ok()?;
+    (found == *hash).then(|| Arc::new(KeptContent { file, length, hash: found, path: path.to_owned() }) as _)
 }
 
 /// Length and hash of all of a file.
 pub(crate) fn hash_file(file: &File) -> std::io::Result<(u64, Hash)> {
+    hash_start(file, u64::MAX)
+}
+
+/// Length and hash of a file, or of as many bytes of its start.
+fn hash_start(file: &File, most: u64) -> std::io::Result<(u64, Hash)> {
     let mut hasher = opship_record::Hasher::new();
     // Most files are small, and a large buffer costs more than reading them.
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     let mut buffer = vec![0; length.saturating_add(1).clamp(512, 256 << 10)];
     let mut offset = 0;
     loop {
-        let count = opship_world::read_fully_at(file, offset, &mut buffer)?;
+        let wanted = usize::try_from(most - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let count = opship_world::read_fully_at(file, offset, &mut buffer[..wanted])?;
         hasher.update(&buffer[..count]);
         offset += count as u64;
         if count < buffer.len() {

@@ -12,6 +12,7 @@ use opship_world::{FileContent, Produced, ProducedBody};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
+use tempfile::TempPath;
 
 /// From this many files or folders on, one call for the whole file system is faster than one each.
 pub(crate) const SYNC_ALL_FROM: usize = 24;
@@ -22,6 +23,8 @@ pub(crate) enum Bytes {
     Produced(Produced),
     /// They are somewhere else, and are checked while they are copied.
     Content(std::sync::Arc<dyn FileContent>),
+    /// A file of opship's own that nobody else needs, with verified bytes: it is moved.
+    Finished(TempPath),
 }
 
 /// Stages the files and links that `changes` make, all with their modes set.
@@ -87,6 +90,13 @@ fn write(shared: &Shared, staging: &Staging, hash: &Hash, bytes: Bytes) -> io::R
                 Some(slot) => Ok((file, slot)),
                 None => Err(io::Error::other("a spilled file is not in the staging folder")),
             }
+        }
+        Bytes::Finished(file) => {
+            let slot = staging.new_path();
+            let outside = || io::Error::other("a downloaded file is not in the working copy");
+            let from = shared.below_root(&file).ok_or_else(outside)?;
+            shared.root.rename(&from, &slot)?;
+            Ok((shared.root.open_file(&slot)?, slot))
         }
         Bytes::Content(content) => {
             let slot = staging.new_path();

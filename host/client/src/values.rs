@@ -74,6 +74,11 @@ pub(crate) fn absent(db: &Connection, path: &TreePath) -> Result<Before, ClientE
     absent_where(path, &mut |path| Ok(index::kind(db, path)?))
 }
 
+/// The state before of a path that the index holds, in the tree without it.
+pub(crate) fn absent_but_for(db: &Connection, path: &TreePath) -> Result<Before, ClientError> {
+    absent_below(db, path, &mut HashMap::new())
+}
+
 /// As [`absent`], for many paths: what is above them is asked for once.
 fn absent_below(
     db: &Connection,
@@ -155,7 +160,8 @@ pub(crate) fn append(db: &Connection, states: &States) -> Result<Option<u64>, Cl
     Ok(number)
 }
 
-fn insert(db: &Connection, changes: &[Change]) -> Result<u64, ClientError> {
+/// A new value entry of these changes; gives its number.
+pub(crate) fn insert(db: &Connection, changes: &[Change]) -> Result<u64, ClientError> {
     let lists = Lists { changes: changes.to_vec(), ..Lists::default() };
     let entry = NewEntry {
         body: &Body::Value(Value::new(changes)),

@@ -212,6 +212,8 @@ fn replayed(replayed: &Replayed) -> serde_json::Value {
 
 /// With many entries, those that need no attention are only counted.
 const SHOWN: usize = 20;
+/// Paths that were left alone are named each up to this many.
+const SHOWN_LEFT_ALONE: usize = 10;
 
 fn print(report: &SyncReport, waiting: usize, verbose: bool) {
     let quiet = |entry: &&EntryReport| entry.verdict.is_some_and(|verdict| verdict.is_final_for_client());
@@ -248,9 +250,7 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
         }
     }
     print_replayed(&report.pulled.replayed, verbose);
-    for (path, reason) in &report.pulled.deferred {
-        output::note(&format!("'{path}' was left alone: {reason}"));
-    }
+    print_left_alone(&report.pulled.deferred, verbose);
     for (path, reason) in &report.pulled.names {
         output::note(&format!("'{path}' came, but other systems may not hold it: {reason}"));
     }
@@ -272,6 +272,21 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
         output::bytes(report.received),
         report.seconds
     ));
+}
+
+/// Of many paths one line: it must not bury the rest.
+fn print_left_alone(deferred: &[(String, String)], verbose: bool) {
+    match deferred {
+        [(path, reason), ..] if deferred.len() > SHOWN_LEFT_ALONE && !verbose => output::note(&format!(
+            "{} were left alone, '{path}' among them: {reason}; 'opship status' names all",
+            output::count(deferred.len() as u64, "path")
+        )),
+        _ => {
+            for (path, reason) in deferred {
+                output::note(&format!("'{path}' was left alone: {reason}"));
+            }
+        }
+    }
 }
 
 fn print_replayed(replayed: &[Replayed], verbose: bool) {

@@ -5,7 +5,7 @@ use super::format::{Claim, State};
 use crate::fs::KeptContent;
 use crate::stage::copy_checked;
 use crate::staging::Staging;
-use crate::sync::{Arrived, Progress, PullReport, Source, Unconfirmed, batches};
+use crate::sync::{Arrived, Batches, Progress, PullReport, Source, Unconfirmed};
 use crate::transfer::Memory;
 use crate::{ClientError, RemoteChange, WorkingCopy};
 use opship_engine::failpoint;
@@ -18,6 +18,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 use tempfile::{NamedTempFile, TempPath};
 
 /// What a file takes on a disk beyond its bytes.
@@ -101,20 +102,22 @@ impl Bundle {
         let mut taking = Taking::new(self, copy)?;
         let (mut arrived, mut left) = (Arrived::default(), Vec::new());
         let (mut done, total) = (0, wanted.len() as u64);
-        let all = batches(wanted);
-        if all.len() > 1 {
-            taking.hold(&moved)?;
-        }
+        let mut is_folder = |path: &TreePath| Ok(matches!(copy.node(path)?, Some(Node::Directory { .. })));
+        let mut batches = Batches::new::<ClientError>(wanted, &mut is_folder)?;
+        taking.hold(&moved)?;
         failpoint::hit("bundle-checked");
         let mut unconfirmed = Unconfirmed::begin(copy, claim)?;
-        for batch in all {
+        while let Some(batch) = batches.next() {
+            let begun = Instant::now();
             progress.step("applying the bundle", done, total);
             done += batch.len() as u64;
             applied.pulled.changed += taking.apply(batch, &mut arrived, &mut left)?;
             failpoint::hit("bundle-batch");
+            batches.took(begun.elapsed());
         }
         // A folder that is to go stayed where what lies in it went later.
-        for batch in batches(std::mem::take(&mut left)) {
+        let mut batches = Batches::new::<ClientError>(std::mem::take(&mut left), &mut is_folder)?;
+        while let Some(batch) = batches.next() {
             applied.pulled.changed += taking.apply(batch, &mut arrived, &mut left)?;
         }
         unconfirmed.finish(copy, claim, unknown > 0)?;

@@ -11,7 +11,7 @@ use crate::transfer::Plain;
 use crate::{ClientError, WorkingCopy};
 use opship_record::node::Node;
 use opship_record::{Hash, TreePath, codec};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Read};
 use std::path::Path;
@@ -76,7 +76,7 @@ pub async fn create(
     if options.dry_run {
         unrecorded = copy.scan()?.changes.len() as u64;
     } else {
-        lacking = copy.mend_values(&BTreeSet::new())?;
+        lacking = copy.mend_values(&BTreeMap::new())?.lacking;
     }
     let left_out = left_out(copy, options.since).await?;
     let plan = plan(copy, book, options, left_out)?;

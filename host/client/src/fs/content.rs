@@ -1,17 +1,31 @@
 //! Contents of files as a world reads them.
 
 use super::Signature;
+use crate::ClientError;
 use opship_record::Hash;
 use opship_world::{FileContent, SourceError, read_fully_at};
 use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
 
-/// A kept copy: nobody else writes to it.
+/// A file whose content is known: a kept copy, to which nobody else writes, or the start of one that may grow.
 pub(crate) struct KeptContent {
     pub file: File,
+    /// Bytes of the content; what the file has behind them is not part of it.
     pub length: u64,
     pub hash: Hash,
     /// The path that it was kept for, for messages.
     pub path: String,
+}
+
+impl KeptContent {
+    /// A file that was downloaded; its bytes were verified on their way in.
+    pub(crate) fn downloaded(file: &Path, hash: Hash) -> Result<Arc<dyn FileContent>, ClientError> {
+        let failed = || ClientError::io("reading a download");
+        let file = File::open(file).map_err(failed())?;
+        let length = file.metadata().map_err(failed())?.len();
+        Ok(Arc::new(KeptContent { file, length, hash, path: "download".to_owned() }))
+    }
 }
 
 impl FileContent for KeptContent {
@@ -24,7 +38,9 @@ impl FileContent for KeptContent {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, SourceError> {
-        read_fully_at(&self.file, offset, buffer).map_err(|error| unreadable(&self.path, &error))
+        let rest = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = rest.min(buffer.len());
+        read_fully_at(&self.file, offset, &mut buffer[..wanted]).map_err(|error| unreadable(&self.path, &error))
     }
 
     fn file(&self) -> Option<&File> {

@@ -41,6 +41,10 @@ pub(crate) fn copy_hashed(from: &File, to: &mut File, limit: u64) -> io::Result<
 /// content is of, where there is one and the file system can do that.
 pub(crate) fn copy_content(content: &dyn FileContent, to: &mut File) -> io::Result<Hash> {
     if content.file().is_some_and(|from| rustix::fs::ioctl_ficlone(&*to, from).is_ok()) {
+        // The file may have more than the content.
+        if to.metadata()?.len() > content.length() {
+            to.set_len(content.length())?;
+        }
         // Of the copy, and not of the original, which may be changed by now.
         return hash_file(to).map(|(_, hash)| hash);
     }

@@ -1,8 +1,9 @@
 //! What goes over a metered link: operations, and values that are small, or have priority, or are free since the server has
 //! them. The rest waits where it is: changed files in the folder, entries in the log, the server's states as deferred.
 
-use super::{PullReport, Sync};
-use crate::budget::{Link, LinkChoice, link_to};
+use super::Sync;
+use super::pull::State;
+use crate::budget::{Link, LinkChoice, Size, link_to};
 use crate::log::{Deferred, LogEntry};
 use crate::scan::Scan;
 use crate::{ClientError, WorkingCopy};
@@ -82,7 +83,7 @@ struct Taking<'a> {
 
 impl<'a> Taking<'a> {
     fn new(copy: &'a WorkingCopy, link: &'a Link) -> Result<Taking<'a>, ClientError> {
-        Ok(Taking { copy, link, left: link.left()? })
+        Ok(Taking { copy, link, left: left_for_contents(link)? })
     }
 
     /// Why a content has to wait; `None`: it goes, and the budget is charged with it.
@@ -97,11 +98,11 @@ impl<'a> Taking<'a> {
     }
 
     fn overdraws(&mut self, bytes: u64) -> Option<String> {
-        let left = self.left?;
-        if bytes > left {
+        let (left, price) = (self.left.filter(|_| bytes > 0)?, price(bytes));
+        if price > left {
             return Some(format!("it is more than what is left of the budget of link '{}'", self.link.name()));
         }
-        self.left = Some(left - bytes);
+        self.left = Some(left - price);
         None
     }
 }
@@ -127,7 +128,7 @@ fn held(copy: &WorkingCopy, link: &Link) -> Result<Vec<(LogEntry, u64, String)>,
         if entry.kind == BodyKind::Operation {
             continue;
         }
-        let (mut bytes, mut reason) = (0, None);
+        let (mut bytes, mut paths, mut reason) = (0, 0, None);
         let changes = copy.lists(entry.number)?.changes;
         let replaced: BTreeSet<Hash> = changes.iter().filter_map(replaced).collect();
         for change in changes {
@@ -137,11 +138,12 @@ fn held(copy: &WorkingCopy, link: &Link) -> Result<Vec<(LogEntry, u64, String)>,
                 continue;
             }
             bytes += length;
+            paths += 1;
             if !link.takes(&change.path, length) && !needed.contains(&entry.sequence) {
                 reason = Some(format!("'{}' is too large for link '{}'", change.path, link.name()));
             }
         }
-        if let Some(reason) = reason.or_else(|| taking.overdraws(bytes)) {
+        if let Some(reason) = reason.or_else(|| taking.overdraws(bytes + paths * FOR_A_PATH)) {
             held.push((entry, bytes, reason));
         }
     }
@@ -177,6 +179,7 @@ impl Sync<'_> {
 
     /// Makes an entry of the changes that may go over the link.
     pub(super) fn append_changes(&self) -> Result<(), ClientError> {
+        self.copy.bound_entries(self.limited_link().and_then(bytes_of_an_entry))?;
         let Some(link) = self.limited_link() else { return self.copy.append_changes().map(drop) };
         let mut taking = Taking::new(self.copy, link)?;
         self.copy.append_changes_if(&mut |path, node| match node {
@@ -210,37 +213,66 @@ impl Sync<'_> {
     }
 
     /// What of the server's states may come over the link; the rest is deferred.
-    pub(super) fn affordable(
-        &self,
-        batch: Vec<(TreePath, Option<Node>)>,
-        report: &mut PullReport,
-    ) -> Result<Vec<(TreePath, Option<Node>)>, ClientError> {
-        let Some(link) = self.limited_link() else { return Ok(batch) };
-        let mut left = link.left()?;
+    pub(super) fn affordable(&self, batch: Vec<State>) -> Result<Vec<State>, ClientError> {
+        let mut left = self.left_for_contents()?;
         let (mut taken, mut deferred) = (Vec::new(), Vec::new());
         for (path, node) in batch {
-            let reason = match &node {
-                Some(Node::File { hash, length, .. }) if !self.is_here(hash)? => {
-                    let fits = left.is_none_or(|left| *length <= left);
-                    if link.takes(&path, *length) && fits {
-                        left = left.map(|left| left - length);
-                        None
-                    } else {
-                        let why = if fits { "is too large for" } else { "is more than what is left of the budget of" };
-                        Some(format!("its content, {length} bytes, {why} link '{}'", link.name()))
-                    }
-                }
-                _ => None,
-            };
-            match reason {
+            match self.refuses(&mut left, &path, node.as_ref())? {
                 None => taken.push((path, node)),
                 Some(reason) => deferred.push(Deferred { path, node, reason }),
             }
         }
         self.copy.defer(&deferred)?;
-        if taken.is_empty() {
-            report.deferred = self.copy.deferred()?.into_iter().map(|d| (d.path.to_string(), d.reason)).collect();
-        }
         Ok(taken)
     }
+
+    /// Bytes of the budget that contents may have; `None`: there is no budget.
+    pub(super) fn left_for_contents(&self) -> Result<Option<u64>, ClientError> {
+        match self.limited_link() {
+            Some(link) => left_for_contents(link),
+            None => Ok(None),
+        }
+    }
+
+    /// Why a state of the server may not come over the link; `None`: it comes, and `left` is charged with its content.
+    pub(super) fn refuses(
+        &self,
+        left: &mut Option<u64>,
+        path: &TreePath,
+        node: Option<&Node>,
+    ) -> Result<Option<String>, ClientError> {
+        let (Some(link), Some(Node::File { hash, length, .. })) = (self.limited_link(), node) else { return Ok(None) };
+        if self.is_here(hash)? {
+            return Ok(None);
+        }
+        let fits = left.is_none_or(|left| price(*length) <= left);
+        if link.takes(path, *length) && fits {
+            *left = left.map(|left| left - price(*length));
+            return Ok(None);
+        }
+        let why = if fits { "is too large for" } else { "is more than what is left of the budget of" };
+        Ok(Some(format!("its content, {length} bytes, {why} link '{}'", link.name())))
+    }
+}
+
+/// Set aside of a budget for what a sync takes besides contents: heads of requests, lists, answers.
+const FOR_REQUESTS: u64 = 8 << 10;
+/// What a path takes in lists and heads, at most.
+const FOR_A_PATH: u64 = 200;
+
+/// Bytes of contents that an entry may have so that the budget of one day, or else of one month, holds it.
+fn bytes_of_an_entry(link: &Link) -> Option<u64> {
+    let budget = link.profile().budget;
+    let bytes = budget.day.into_iter().chain(budget.month).map(Size::bytes).min()?;
+    Some(bytes.saturating_sub(FOR_REQUESTS) / 4 * 3)
+}
+
+/// Bytes of a budget that contents may have.
+fn left_for_contents(link: &Link) -> Result<Option<u64>, ClientError> {
+    Ok(link.left()?.map(|left| left.saturating_sub(FOR_REQUESTS)))
+}
+
+/// What a content may take with all that goes with it.
+fn price(length: u64) -> u64 {
+    length.saturating_add(length / 10).saturating_add(FOR_A_PATH)
 }

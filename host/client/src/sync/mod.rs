@@ -1,10 +1,12 @@
 //! Sync: ship what waits, answer what the server needs, get what others did.
 
 mod announce;
+mod batches;
 mod choose;
 mod claim;
 mod conflict;
 mod diff;
+mod fetch;
 mod metered;
 mod names;
 mod native;
@@ -23,13 +25,13 @@ mod signatures;
 mod undo;
 mod value_cost;
 
+pub(crate) use batches::Batches;
 pub use choose::{Planned, Way, plan};
 pub(crate) use claim::{BUNDLED, Unconfirmed};
 pub use diff::{DiffOptions, TreeDifference};
 pub(crate) use metered::has_work;
 pub use metered::{Waiting, waiting};
 pub(crate) use names::Arrived;
-pub(crate) use pull::batches;
 pub use put::PutReport;
 pub use report::{EntryReport, PullReport, Replayed, SyncReport};
 pub use resolve::Keep;
@@ -104,6 +106,8 @@ pub struct Sync<'a> {
     interrupted: bool,
     /// What was here before the first pull, until that has looked for it on the server.
     adopting: Option<Unindexed>,
+    /// Contents of files that were here before the first pull and that it has not found on the server, with a path of each.
+    unindexed: BTreeMap<Hash, TreePath>,
 }
 
 /// Set while states of the server come into the index that are newer than the version that the working copy stands on.
@@ -160,6 +164,7 @@ impl<'a> Sync<'a> {
             own_versions: BTreeMap::new(),
             ahead: BTreeSet::new(),
             adopting: None,
+            unindexed: BTreeMap::new(),
             memory: Memory::open(&copy.own_folder()),
             changed: signatures::Changed::default(),
             holding: false,

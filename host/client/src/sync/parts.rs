@@ -12,7 +12,7 @@ use opship_record::limits::{MAX_INLINE_PART, MAX_PARTS};
 use opship_record::{Hash, codec, effect, observation};
 use opship_world::FileContent;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 /// Bytes of small contents in one request.
@@ -169,19 +169,46 @@ impl Sync<'_> {
         let mut bytes = Vec::new();
         // One byte more shows a file that has grown.
         let mut reader = Plain::new(self.content(hash)?).take(length as u64 + 1);
-        reader.read_to_end(&mut bytes).map_err(ClientError::io("reading a content to ship"))?;
+        let read = reader.read_to_end(&mut bytes).map_err(ClientError::io("reading a content to ship"));
+        self.read(hash, read)?;
         if Hash::of(&bytes) != *hash {
-            return Err(changed_meanwhile(hash));
+            return Err(self.changed_meanwhile(hash));
         }
         Ok(bytes)
     }
 
     pub(super) fn content(&self, hash: &Hash) -> Result<Arc<dyn FileContent>, ClientError> {
-        self.copy.blob_source(hash)?.ok_or_else(|| changed_meanwhile(hash))
+        self.copy.blob_source(hash)?.ok_or_else(|| self.changed_meanwhile(hash))
+    }
+
+    /// A file was changed between the scan and its upload; the next scan takes its new state.
+    pub(super) fn changed_meanwhile(&self, hash: &Hash) -> ClientError {
+        ClientError::Changed { path: self.path_of(hash) }
+    }
+
+    /// What came of reading a content; an error names its file, and concerns the entry that the content is of alone.
+    pub(super) fn read<T>(&self, hash: &Hash, read: Result<T, ClientError>) -> Result<T, ClientError> {
+        read.map_err(|error| match error {
+            ClientError::Io { error, .. } if is_change(&error) => self.changed_meanwhile(hash),
+            ClientError::Io { error, .. } => ClientError::Read { path: self.path_of(hash), detail: error.to_string() },
+            ClientError::Changed { .. } => self.changed_meanwhile(hash),
+            ClientError::Read { detail, .. } => ClientError::Read { path: self.path_of(hash), detail },
+            error => error,
+        })
+    }
+
+    /// The path that waits to be shipped with this content.
+    fn path_of(&self, hash: &Hash) -> String {
+        let named = |entry: LogEntry| {
+            let changes = self.copy.lists(entry.number).ok()?.changes;
+            changes.into_iter().find(|change| change.after.blob().is_some_and(|(_, found)| found == *hash))
+        };
+        let change = self.copy.pending().unwrap_or_default().into_iter().find_map(named);
+        change.map_or_else(|| format!("content {}", hash.short()), |change| change.path.to_string())
     }
 }
 
-/// A file was changed between the scan and its upload; the next scan takes its new state.
-pub(super) fn changed_meanwhile(hash: &Hash) -> ClientError {
-    ClientError::Changed { path: format!("content {}", hash.short()) }
+/// Does it tell that a file is no longer what it was?
+fn is_change(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }

@@ -1,34 +1,19 @@
 //! Pulling: what others did is brought here, never over local changes.
 
+use super::batches::{Batches, Wanted};
 use super::{PullReport, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::fs::KeptContent;
-use crate::remote::RemoteChange;
-use crate::transfer::{Base, download, unpack_small};
+use crate::log::Deferred;
+use crate::remote::{Files, RemoteChange};
+use opship_record::TreePath;
 use opship_record::node::Node;
 use opship_record::version::Version;
-use opship_record::{Hash, TreePath};
-use opship_world::FileContent;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::Write;
-use std::sync::Arc;
+use std::time::Instant;
 
-/// Paths applied at once: each batch is one durable intent.
-const BATCH_PATHS: usize = 1000;
-/// Bytes of contents downloaded for one batch.
-const BATCH_BYTES: u64 = 256 << 20;
-/// Longest content that is fetched together with others.
-const SMALL: u64 = 64 << 10;
-/// Least length of a content that is fetched as its difference to the one before.
-const WITH_BASE: u64 = 2 << 10;
-/// A small content, and what is here that it is likely like.
-type Different = (Hash, u64, Base);
 /// The problem of a version that is beyond the workspace's retention.
 const FORGOTTEN: &str = "forgotten";
-/// Bytes of small contents asked for in one request.
-const FETCH_BYTES: u64 = 8 << 20;
-
 impl Sync<'_> {
     /// Brings the working copy to the head. `true`: something came that may need another round.
     pub(super) async fn pull(&mut self, report: &mut PullReport) -> Result<bool, ClientError> {
@@ -46,9 +31,7 @@ impl Sync<'_> {
         if let Some(head) = head.as_ref().filter(|_| operations) {
             wanted = self.replay_pulled(base, head.number, wanted, report).await?;
         }
-        for batch in batches(wanted) {
-            news |= self.apply(batch, report).await?;
-        }
+        news |= self.apply_all(wanted, report).await?;
         report.version = base;
         if let Some(head) = head {
             self.copy.set_base(head.number, Some(head.id().mark()))?;
@@ -88,6 +71,7 @@ impl Sync<'_> {
         if let Some(here) = self.adopting.take() {
             self.copy.set_setting(UNSETTLED, "1")?;
             self.copy.adopt(&here, &states)?;
+            self.unindexed = here.contents();
         }
         if whole {
             for path in self.copy.settled_paths()? {
@@ -99,10 +83,13 @@ impl Sync<'_> {
                 states.extend(self.api.nodes(&ahead, Some(head.as_ref().map_or(base, |head| head.number))).await?);
             }
         }
+        let deferred: BTreeSet<TreePath> = self.copy.deferred()?.into_iter().map(|deferred| deferred.path).collect();
         let mut wanted = Vec::new();
         for (path, node) in states {
             if self.copy.node(&path)? != node {
                 wanted.push((path, node));
+            } else if deferred.contains(&path) {
+                self.copy.undefer(&path)?;
             }
         }
         Ok((head, wanted, operations))
@@ -120,50 +107,148 @@ impl Sync<'_> {
         Ok(Some(last))
     }
 
-    /// Paths that were left alone before are tried again: the entries that stood against them may have ended. What the
-    /// server holds of them is asked for anew, since these entries changed it.
+    /// Paths that were left alone before are tried again: what stood against them may have gone. What the server holds of
+    /// these is asked for anew, since own entries may have changed it.
     async fn apply_deferred(&mut self, report: &mut PullReport) -> Result<bool, ClientError> {
-        let deferred: Vec<TreePath> = self.copy.deferred()?.into_iter().map(|deferred| deferred.path).collect();
-        if deferred.is_empty() {
-            return Ok(false);
-        }
+        let deferred = self.copy.deferred()?.into_iter().map(|deferred| (deferred.path, deferred.node)).collect();
+        let paths = self.worth_trying(deferred)?;
         let mut differing = Vec::new();
-        for (path, node) in self.api.nodes(&deferred, Some(report.version)).await? {
-            if self.copy.node(&path)? == node {
-                self.copy.undefer(&path)?;
-            } else {
-                differing.push((path, node));
+        if !paths.is_empty() {
+            for (path, node) in self.api.nodes(&paths, Some(report.version)).await? {
+                if self.copy.node(&path)? == node {
+                    self.copy.undefer(&path)?;
+                } else {
+                    differing.push((path, node));
+                }
             }
         }
-        self.apply(differing, report).await
+        self.apply_all(differing, report).await
     }
 
-    pub(super) async fn apply(
+    /// Of paths that were left alone, with the server's states then, those that may come now, or of which the server may
+    /// hold another state that no pull has met.
+    fn worth_trying(&self, deferred: Vec<State>) -> Result<Vec<TreePath>, ClientError> {
+        let left_alone: BTreeSet<TreePath> =
+            self.copy.left_alone(&deferred)?.into_iter().map(|skip| skip.path).collect();
+        let mut left = self.left_for_contents()?;
+        let mut paths = Vec::new();
+        for (path, node) in deferred {
+            let is_unknown = self.interrupted || self.ahead.contains(&path);
+            if is_unknown || !left_alone.contains(&path) && self.refuses(&mut left, &path, node.as_ref())?.is_none() {
+                paths.push(path);
+            }
+        }
+        Ok(paths)
+    }
+
+    fn report_deferred(&self, report: &mut PullReport) -> Result<(), ClientError> {
+        report.deferred = self.copy.deferred()?.into_iter().map(|left| (left.path.to_string(), left.reason)).collect();
+        Ok(())
+    }
+
+    /// Applies states, one batch after the other. `true`: there was something that could be applied.
+    pub(super) async fn apply_all(&mut self, states: Vec<State>, report: &mut PullReport) -> Result<bool, ClientError> {
+        let copy = self.copy;
+        let mut is_folder = |path: &TreePath| Ok(matches!(copy.node(path)?, Some(Node::Directory { .. })));
+        let mut batches = Batches::new::<ClientError>(states, &mut is_folder)?;
+        let (mut news, mut kept) = (false, false);
+        while let Some(batch) = batches.next() {
+            let begun = Instant::now();
+            kept |= !batches.later().is_empty();
+            news |= self.apply_keeping(batch, batches.later(), report).await?;
+            // Over a metered link a batch that is cut off is dearer than requests.
+            if self.limited_link().is_none() {
+                batches.took(begun.elapsed());
+            }
+        }
+        if kept {
+            let copies = self.copy.release_left()?;
+            report.conflict_copies.extend(copies.iter().map(ToString::to_string));
+        }
+        self.report_deferred(report)?;
+        Ok(news)
+    }
+
+    /// Applies states together.
+    pub(super) async fn apply(&mut self, batch: Vec<State>, report: &mut PullReport) -> Result<bool, ClientError> {
+        let news = self.apply_keeping(batch, &Wanted::new(), report).await?;
+        self.report_deferred(report)?;
+        Ok(news)
+    }
+
+    /// As [`Sync::apply`]; of what is displaced the contents that are wanted `later` stay.
+    async fn apply_keeping(
         &mut self,
-        batch: Vec<(TreePath, Option<Node>)>,
+        batch: Vec<State>,
+        later: &Wanted,
         report: &mut PullReport,
     ) -> Result<bool, ClientError> {
-        let batch = self.affordable(batch, report)?;
+        let batch = self.affordable(self.possible(batch)?)?;
         if batch.is_empty() {
             return Ok(false);
         }
-        let contents = self.download(&batch).await?;
+        let mut files = Files::new();
+        let came = self.download(&batch, &mut files).await;
+        let batch = match came {
+            Ok(()) => batch,
+            Err(_) => self.complete(batch, &files)?,
+        };
+        self.place(batch, files, later, report)?;
+        came.map(|()| true)
+    }
+
+    /// Leaves alone, before anything is downloaded, what cannot come now.
+    fn possible(&self, batch: Vec<State>) -> Result<Vec<State>, ClientError> {
+        let skipped = self.copy.left_alone(&batch)?;
+        let mut reasons: BTreeMap<TreePath, String> = skipped.into_iter().map(|s| (s.path, s.reason)).collect();
+        let (mut possible, mut deferred) = (Vec::new(), Vec::new());
+        for (path, node) in batch {
+            match reasons.remove(&path) {
+                Some(reason) => deferred.push(Deferred { path, node, reason }),
+                None => possible.push((path, node)),
+            }
+        }
+        self.copy.defer(&deferred)?;
+        Ok(possible)
+    }
+
+    /// Of a batch that did not come whole, the states whose contents are here.
+    fn complete(&self, batch: Vec<State>, files: &Files) -> Result<Vec<State>, ClientError> {
+        let mut complete = Vec::new();
+        for (path, node) in batch {
+            let is_complete = match &node {
+                Some(Node::File { hash, .. }) => files.contains_key(hash) || self.is_here(hash)?,
+                _ => true,
+            };
+            if is_complete {
+                complete.push((path, node));
+            }
+        }
+        Ok(complete)
+    }
+
+    fn place(
+        &mut self,
+        batch: Vec<State>,
+        files: Files,
+        later: &Wanted,
+        report: &mut PullReport,
+    ) -> Result<(), ClientError> {
         for (path, _) in &batch {
             self.changed.replaces(path, self.copy.node(path)?.as_ref());
         }
         let mut changes = Vec::new();
         for (path, node) in batch.iter().cloned() {
             let content = match &node {
-                Some(Node::File { hash, length, .. }) => {
-                    let file = contents.get(hash).or_else(|| self.replayed.get(hash));
-                    file.map(|file| downloaded(file, *hash, *length))
+                Some(Node::File { hash, .. }) => {
+                    self.replayed.get(hash).map(|file| KeptContent::downloaded(file.path(), *hash))
                 }
                 _ => None,
             };
             changes.push(RemoteChange { path, node, content: content.transpose()? });
         }
         self.copy.set_setting(UNSETTLED, "1")?;
-        let skipped = self.copy.apply_remote(changes)?;
+        let skipped = self.copy.apply_downloaded(changes, files, later)?;
         if let Some(skip) = skipped.iter().find(|skip| skip.content_missing) {
             // What was here when it was asked for has gone since. The base stays, and the next sync looks at everything.
             return Err(ClientError::Changed { path: skip.path.to_string() });
@@ -174,152 +259,9 @@ impl Sync<'_> {
                 self.arrived.note(&path, node.is_some());
             }
         }
-        report.deferred = self.copy.deferred()?.into_iter().map(|left| (left.path.to_string(), left.reason)).collect();
-        Ok(true)
-    }
-
-    /// Is a content here, or did a replay make it?
-    pub(super) fn is_here(&self, hash: &Hash) -> Result<bool, ClientError> {
-        Ok(self.replayed.contains_key(hash) || self.copy.blob_source(hash)?.is_some())
-    }
-
-    /// Gets the contents that are not here, into temporary files.
-    pub(super) async fn download(
-        &mut self,
-        batch: &[(TreePath, Option<Node>)],
-    ) -> Result<BTreeMap<Hash, tempfile::NamedTempFile>, ClientError> {
-        let (mut together, mut with_base, mut alone) = (BTreeMap::new(), Vec::new(), Vec::new());
-        let mut seen = BTreeSet::new();
-        for (path, node) in batch {
-            let Some(Node::File { hash, length, .. }) = node else { continue };
-            if self.is_here(hash)? || !seen.insert(*hash) {
-                continue;
-            }
-            let base = if *length >= WITH_BASE { self.base_at(path)? } else { None };
-            match base {
-                Some(base) if *length <= SMALL => with_base.push((*hash, *length, base)),
-                None if *length <= SMALL => drop(together.insert(*hash, *length)),
-                base => alone.push((*hash, *length, base)),
-            }
-        }
-        let folder = self.workplace()?;
-        let new_file =
-            || tempfile::NamedTempFile::new_in(&folder).map_err(ClientError::io("making a file to download into"));
-        let mut files = BTreeMap::new();
-        let total = (together.len() + with_base.len() + alone.len()) as u64;
-        for group in difference_groups(&with_base) {
-            self.progress.step("downloading files", files.len() as u64, total);
-            for (hash, content) in self.fetch_differences(group).await? {
-                let mut file = new_file()?;
-                file.write_all(&content).map_err(ClientError::io("writing a download"))?;
-                files.insert(hash, file);
-            }
-        }
-        let left_out = with_base.into_iter().filter(|(hash, ..)| !files.contains_key(hash));
-        together.extend(left_out.map(|(hash, length, _)| (hash, length)));
-        for hashes in groups(&together) {
-            self.progress.step("downloading files", files.len() as u64, total);
-            for (hash, bytes) in self.api.fetch_blobs(&hashes).await? {
-                let mut file = new_file()?;
-                file.write_all(&bytes).map_err(ClientError::io("writing a download"))?;
-                files.insert(hash, file);
-            }
-        }
-        let left_out = together.into_iter().filter(|(hash, _)| !files.contains_key(hash)).collect::<Vec<_>>();
-        alone.extend(left_out.into_iter().map(|(hash, length)| (hash, length, None)));
-        for (hash, length, base) in alone {
-            self.progress.step("downloading files", files.len() as u64, total);
-            let mut file = new_file()?;
-            let own = self.copy.own_folder();
-            if !download(&mut self.api, &own, (&hash, length), base, file.as_file_mut()).await? {
-                file = new_file()?;
-                self.api.get_blob(&hash, length, file.as_file_mut() as &mut File).await?;
-            }
-            files.insert(hash, file);
-        }
-        Ok(files)
-    }
-
-    /// Small contents that the server gives as their difference to what is here, verified.
-    async fn fetch_differences(&mut self, wanted: &[Different]) -> Result<Vec<(Hash, Vec<u8>)>, ClientError> {
-        let pairs: Vec<(Hash, Hash)> = wanted.iter().map(|(hash, _, base)| (*hash, base.0)).collect();
-        let documents: BTreeMap<Hash, Vec<u8>> = self.api.fetch_documents(&pairs).await?.into_iter().collect();
-        let made = wanted
-            .iter()
-            .filter_map(|(hash, length, base)| Some((*hash, unpack_small(documents.get(hash)?, hash, *length, base)?)));
-        Ok(made.collect())
-    }
-
-    /// The content that a path has here, if it is large enough to be worth copying from.
-    fn base_at(&self, path: &TreePath) -> Result<Option<Base>, ClientError> {
-        let Some(Node::File { hash, length, .. }) = self.copy.node(path)? else { return Ok(None) };
-        if length < WITH_BASE {
-            return Ok(None);
-        }
-        Ok(self.copy.blob_source(&hash)?.map(|content| (hash, content)))
+        Ok(())
     }
 }
 
+/// What the server holds of a path.
 pub(crate) type State = (TreePath, Option<Node>);
-
-/// What is applied together: parents before what they hold, and not too much at once.
-pub(crate) fn batches(wanted: Vec<State>) -> Vec<Vec<State>> {
-    let (mut batches, mut batch, mut bytes) = (Vec::new(), Vec::new(), 0);
-    for (path, node) in wanted {
-        // What another end says of lengths may be anything.
-        bytes = match &node {
-            Some(Node::File { length, .. }) => length.saturating_add(bytes),
-            _ => bytes,
-        };
-        batch.push((path, node));
-        if batch.len() >= BATCH_PATHS || bytes >= BATCH_BYTES {
-            batches.push(std::mem::take(&mut batch));
-            bytes = 0;
-        }
-    }
-    batches.push(batch);
-    batches
-}
-
-/// A downloaded file as a content; its bytes were verified on their way in.
-pub(super) fn downloaded(
-    file: &tempfile::NamedTempFile,
-    hash: Hash,
-    length: u64,
-) -> Result<Arc<dyn FileContent>, ClientError> {
-    let file = file.reopen().map_err(ClientError::io("reading a download"))?;
-    Ok(Arc::new(KeptContent { file, length, hash, path: "download".to_owned() }))
-}
-
-/// Small contents with their bases in groups for one request each.
-fn difference_groups(wanted: &[Different]) -> Vec<&[Different]> {
-    let (mut groups, mut rest) = (Vec::new(), wanted);
-    while !rest.is_empty() {
-        let mut bytes = 0;
-        let fits = rest.iter().take_while(|(_, length, _)| {
-            bytes += length;
-            bytes <= FETCH_BYTES
-        });
-        let (group, others) = rest.split_at(fits.count().max(1));
-        groups.push(group);
-        rest = others;
-    }
-    groups
-}
-
-/// Small contents in groups for one request each.
-fn groups(wanted: &BTreeMap<Hash, u64>) -> Vec<Vec<Hash>> {
-    let (mut groups, mut group, mut bytes) = (Vec::new(), Vec::new(), 0);
-    for (hash, length) in wanted.iter().filter(|(_, length)| **length <= SMALL) {
-        if bytes + length > FETCH_BYTES {
-            groups.push(std::mem::take(&mut group));
-            bytes = 0;
-        }
-        bytes += length;
-        group.push(*hash);
-    }
-    if !group.is_empty() {
-        groups.push(group);
-    }
-    groups
-}

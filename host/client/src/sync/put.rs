@@ -2,7 +2,8 @@
 
 use super::Sync;
 use crate::ClientError;
-use crate::remote::RemoteChange;
+use crate::fs::KeptContent;
+use crate::remote::{Files, RemoteChange};
 use opship_record::TreePath;
 use opship_record::effect::{After, Change};
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, Node};
@@ -31,12 +32,13 @@ impl Sync<'_> {
                 changing.push((path, node));
             }
         }
-        let contents = self.download(&changing).await?;
+        let mut contents = Files::new();
+        self.download(&changing, &mut contents).await?;
         let paths = changing.iter().map(|(path, _)| path.clone()).collect();
         let changes = changing.into_iter().map(|(path, node)| {
             let content = match &node {
-                Some(Node::File { hash, length, .. }) => {
-                    contents.get(hash).map(|file| super::pull::downloaded(file, *hash, *length)).transpose()?
+                Some(Node::File { hash, .. }) => {
+                    contents.get(hash).map(|file| KeptContent::downloaded(file, *hash)).transpose()?
                 }
                 _ => None,
             };

@@ -3,7 +3,7 @@
 //! A replay is never trusted: what it makes is taken only where its hash is one that the head's tree names. Whatever else
 //! comes out of it, or nothing, is downloaded as if there had been none.
 
-use super::pull::{State, batches};
+use super::pull::State;
 use super::{PullReport, Replayed, Sync};
 use crate::ClientError;
 use crate::layout::ReplayOnPull;
@@ -69,9 +69,7 @@ impl Sync<'_> {
         let is_made = |(_, node): &State| matches!(node, Some(Node::File { hash, .. }) if made.contains(hash) && lacking.contains_key(hash));
         let (mut left, plain): (Vec<State>, Vec<State>) = wanted.into_iter().partition(is_made);
         // What the operations read comes first.
-        for batch in batches(plain) {
-            self.apply(batch, report).await?;
-        }
+        self.apply_all(plain, report).await?;
         let until = Instant::now() + ALL_DEADLINE;
         for operation in operations.iter().take_while(|_| Instant::now() < until) {
             let least = if self.is_compiled(&engine, &operation.record.plan) { WORTH_RUNNING } else { WORTH_COMPILING };

@@ -3,7 +3,9 @@
 use super::Sync;
 use super::put::{PutReport, State};
 use crate::ClientError;
+use crate::fs::KeptContent;
 use crate::outside::Outside;
+use crate::remote::Files;
 use opship_record::TreePath;
 use opship_record::node::{Kind, Node};
 use std::path::{Path, PathBuf};
@@ -97,11 +99,12 @@ impl Sync<'_> {
         let outside = Outside::open(folder, dry_run)?;
         outside.check_free(&states)?;
         if !dry_run {
-            let contents = self.download(&states).await?;
+            let mut contents = Files::new();
+            self.download(&states, &mut contents).await?;
             for (path, node) in &states {
                 let content = match node {
-                    Some(Node::File { hash, length, .. }) => match contents.get(hash) {
-                        Some(file) => Some(super::pull::downloaded(file, *hash, *length)?),
+                    Some(Node::File { hash, .. }) => match contents.get(hash) {
+                        Some(file) => Some(KeptContent::downloaded(file, *hash)?),
                         None => self.copy.blob_source(hash)?,
                     },
                     _ => None,

@@ -1,7 +1,7 @@
 //! Sending contents ahead of their entry: as documents where a signature of something like them is here, small ones many at
 //! once, large ones by an upload that goes on where it was cut and lets what is more urgent pass.
 
-use super::parts::{Content, SMALL_BYTES, changed_meanwhile};
+use super::parts::{Content, SMALL_BYTES};
 use super::ship::Shipping;
 use super::{Sync, signatures};
 use crate::ClientError;
@@ -114,7 +114,8 @@ impl Sync<'_> {
                 _ => None,
             })
         });
-        making.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?
+        let made = making.await.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
+        self.read(hash, made)
     }
 
     /// The bytes of a content that would go inside a request.
@@ -219,8 +220,8 @@ impl Sync<'_> {
         };
         let base = base.and_then(|base| Some((*base, self.memory.signature(base)?)));
         let mut like = match base {
-            Some(base) => of_smaller_document(&content, base).await?,
-            None => self.chunks_there(&content).await?,
+            Some(base) => self.read(&hash, of_smaller_document(&content, base).await)?,
+            None => self.chunks_there(&hash, &content).await?,
         };
         loop {
             let mut upload = Upload { hash, content: Arc::clone(&content), like: like.clone(), begun: false };
@@ -228,7 +229,15 @@ impl Sync<'_> {
             upload.begun = self.memory.begun(&hash).as_ref() == Some(&document);
             let is_first = matches!(like, Like::Nothing) && !upload.begun;
             self.memory.begin(&hash, &document);
-            let outcome = self.drive(entry, upload, shipping).await?;
+            let outcome = match self.drive(entry, upload, shipping).await {
+                // Nobody will go on with it.
+                Err(ClientError::Changed { .. }) => {
+                    self.memory.end(&hash);
+                    self.api.drop_upload(&DocumentName { content: hash, document }).await?;
+                    return Err(self.changed_meanwhile(&hash));
+                }
+                outcome => outcome?,
+            };
             self.memory.end(&hash);
             match outcome {
                 Outcome::Done(signature) => {
@@ -238,8 +247,12 @@ impl Sync<'_> {
                     return Ok(());
                 }
                 // What went before, or what was copied from, may be to blame: once more, whole and from the beginning.
-                Outcome::Mismatch if !is_first => like = Like::Nothing,
-                Outcome::Mismatch => return Err(changed_meanwhile(&hash)),
+                Outcome::Mismatch if !is_first => {
+                    // Not if it is the file that has changed.
+                    self.content(&hash)?;
+                    like = Like::Nothing;
+                }
+                Outcome::Mismatch => return Err(self.changed_meanwhile(&hash)),
                 Outcome::Unknown => return self.put_whole(&hash, content).await,
             }
         }
@@ -247,13 +260,14 @@ impl Sync<'_> {
 
     /// Which chunks of a content the server has. A few are asked for first: of what is new nothing is known, and after some
     /// such contents no more is asked.
-    async fn chunks_there(&mut self, content: &Arc<dyn FileContent>) -> Result<Like, ClientError> {
+    async fn chunks_there(&mut self, hash: &Hash, content: &Arc<dyn FileContent>) -> Result<Like, ClientError> {
         if content.length() < CHUNKED_FROM || self.unknown_contents >= UNKNOWN_CONTENTS {
             return Ok(Like::Nothing);
         }
         let content = Arc::clone(content);
         let hashes = tokio::task::spawn_blocking(move || chunk_hashes(content)).await;
-        let hashes = hashes.map_err(|error| ClientError::Protocol { detail: error.to_string() })??;
+        let hashes = hashes.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
+        let hashes = self.read(hash, hashes)?;
         let (sample, rest): (Vec<_>, Vec<_>) = hashes.into_iter().enumerate().partition(|(n, _)| n % SAMPLED == 0);
         let only_hashes = |numbered: Vec<(usize, Hash)>| numbered.into_iter().map(|(_, hash)| hash).collect::<Vec<_>>();
         let mut known = self.api.known_chunks(&only_hashes(sample)).await?;
@@ -269,7 +283,7 @@ impl Sync<'_> {
     /// For a server that takes no uploads that go on.
     async fn put_whole(&mut self, hash: &Hash, content: Arc<dyn FileContent>) -> Result<(), ClientError> {
         self.api.put_blob(hash, Signed::new(content)).await.map_err(|error| match error {
-            ClientError::Problem { kind, .. } if kind == "hash-mismatch" => changed_meanwhile(hash),
+            ClientError::Problem { kind, .. } if kind == "hash-mismatch" => self.changed_meanwhile(hash),
             error => error,
         })
     }
@@ -284,6 +298,7 @@ impl Sync<'_> {
         let (hold, held) = watch::channel(false);
         // One connection for all: a new one takes a round trip, and begins slowly.
         let mut bulk = self.bulk.take().unwrap_or_else(|| self.api.for_bulk());
+        let hash = upload.hash;
         let mut task = Running(tokio::spawn(async move { (upload.run(&mut bulk, held).await, bulk) }));
         let mut newest = self.copy.newest()?;
         loop {
@@ -291,7 +306,7 @@ impl Sync<'_> {
                 outcome = &mut task.0 => {
                     let (outcome, bulk) = outcome.map_err(|error| ClientError::Protocol { detail: error.to_string() })?;
                     self.bulk = Some(bulk);
-                    return outcome;
+                    return self.read(&hash, outcome);
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }

@@ -4,11 +4,12 @@ use super::report::{EntryReport, SyncReport};
 use super::{Sync, value_cost};
 use crate::ClientError;
 use crate::log::{LogEntry, Traffic};
+use crate::mend::Mended;
 use crate::net::HeldState;
-use opship_record::Hash;
 use opship_record::answer::{Answer, Need, Status, Verdict};
 use opship_record::entry::{Body, BodyKind, Entry, Part};
 use opship_record::limits::MAX_REQUEST;
+use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -125,8 +126,14 @@ impl Sync<'_> {
         if lacking.is_empty() {
             return Ok(());
         }
-        let asked = lacking.keys().copied().collect();
-        let still = self.copy.mend_values(&asked)?;
+        let asked = lacking.iter().map(|(number, error)| (*number, path_in(error))).collect();
+        let Mended { lacking: still, apart } = self.copy.mend_values(&asked)?;
+        for number in apart {
+            shipping.progress.left.insert(number);
+            let entry = self.copy.entry(number)?;
+            let detail = Some(self.restless(&entry)?);
+            self.report(&entry, &Answer { detail, ..Answer::new(entry.sequence, Status::Failed) }, shipping)?;
+        }
         for (number, error) in lacking {
             let entry = self.copy.entry(number)?;
             // A value that the server may hold goes again as it is: the answer tells whether it may be changed.
@@ -165,6 +172,17 @@ impl Sync<'_> {
                  the program that writes it finish, then sync again"
             ),
         })
+    }
+
+    /// What is to be done about files that were set apart.
+    fn restless(&self, entry: &LogEntry) -> Result<String, ClientError> {
+        let changes = self.copy.lists(entry.number)?.changes;
+        let paths: Vec<String> = changes.iter().map(|change| format!("'{}'", change.path)).collect();
+        Ok(format!(
+            "{} cannot be read unchanged as long as shipping takes, so all else goes without; make it readable, or let the \
+             program that writes it finish, then sync again",
+            paths.join(", ")
+        ))
     }
 
     /// Ready entries of those that are wanted, small ones first, each behind those in the batch that it waits for.
@@ -466,6 +484,14 @@ pub(super) fn changes_something(entry: &LogEntry) -> Result<bool, ClientError> {
 /// Is this the trouble of one entry, so that others can go on?
 fn concerns_entry(error: &ClientError) -> bool {
     matches!(error, ClientError::Changed { .. } | ClientError::Read { .. })
+}
+
+/// The path that an error of one entry names.
+fn path_in(error: &ClientError) -> Option<TreePath> {
+    match error {
+        ClientError::Changed { path } | ClientError::Read { path, .. } => path.parse().ok(),
+        _ => None,
+    }
 }
 
 /// Counts a try; `false`, and left alone from now on, after too many.

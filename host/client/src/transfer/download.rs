@@ -2,6 +2,7 @@
 //! on behind them. Nothing is made of them before all are there, and what is made is verified.
 
 use crate::net::Api;
+use crate::source::hash_file;
 use crate::{ClientError, layout};
 use opship_record::{Hash, Hasher};
 use opship_residual::{ResidualError, apply, packed};
@@ -12,6 +13,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tempfile::{NamedTempFile, TempPath};
 
 /// Tries in a row that bring nothing before the download is left to the next sync.
 const TRIES: u32 = 4;
@@ -63,6 +65,31 @@ pub(crate) async fn download(
     let made = made.map_err(|error| ClientError::Protocol { detail: error.to_string() })??;
     part.remove();
     Ok(made)
+}
+
+/// A content that an earlier process downloaded whole and did not get to apply. What a crash made of it is none.
+pub(crate) fn finished(own: &Path, hash: &Hash) -> Option<TempPath> {
+    let path = finished_path(own, hash);
+    let found = File::open(&path).and_then(|file| hash_file(&file)).ok()?;
+    let file = TempPath::try_from_path(path).ok()?;
+    // Dropped, it is removed.
+    (found.1 == *hash).then_some(file)
+}
+
+/// Keeps a verified content where [`finished`] finds it.
+///
+/// # Errors
+/// [`ClientError::Io`].
+pub(crate) fn keep_finished(own: &Path, hash: &Hash, file: NamedTempFile) -> Result<TempPath, ClientError> {
+    let path = finished_path(own, hash);
+    let failed = || ClientError::io(format!("writing '{}'", path.display()));
+    layout::make_private(&own.join("downloads"))?;
+    file.persist(&path).map_err(|error| failed()(error.error))?;
+    TempPath::try_from_path(path.clone()).map_err(failed())
+}
+
+fn finished_path(own: &Path, hash: &Hash) -> PathBuf {
+    own.join("downloads").join(format!("{hash}-finished"))
 }
 
 /// Removes what nobody went on with for a week.

@@ -6,7 +6,7 @@ use opship_record::Hash;
 use opship_record::answer::{Answer, Need, Status, Verdict};
 use opship_record::effect::{After, Before, Change};
 use opship_record::node::Kind;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
@@ -102,7 +102,7 @@ fn a_value_that_a_run_needs_is_kept_as_it_was() {
 
 /// Mends what can be mended and gives the numbers of the rest.
 fn lacking(f: &Folder) -> Vec<u64> {
-    f.copy.mend_values(&BTreeSet::new()).unwrap()
+    f.copy.mend_values(&BTreeMap::new()).unwrap().lacking
 }
 
 /// The content that a value entry gives a path.
