@@ -231,7 +231,7 @@ impl<'a> Collection<'a> {
     fn blobs(&mut self, progress: &mut OnProgress<'_>) -> Result<Bits> {
         let (mut after, mut named) = (0, Bits::default());
         loop {
-            let some = self.inner.database.read(|connection| upkeep::blobs(connection, after))?;
+            let some = self.inner.database.read(|connection| upkeep::blobs(connection, after, upkeep::BATCH))?;
             let Some(last) = some.last() else { return Ok(named) };
             after = last.row;
             let locked = self.inner.in_use.lock();
