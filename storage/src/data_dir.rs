@@ -3,6 +3,7 @@
 //! ```text
 //! <data>/lock           held while a server runs; holds its process id
 //! <data>/admin-token    the administrator's token, for clients of the same user on this machine
+//! <data>/reserve        room set aside for collecting on a full disk
 //! <data>/metadata.db    SQLite, with -wal and -shm beside it
 //! <data>/packs/xx/…     chunks of blobs over 32 KiB
 //! <data>/blobs/ab/…     blobs over 32 KiB by hash, of data directories from before there were chunks
@@ -10,10 +11,14 @@
 //! ```
 
 use crate::StorageError;
+use rustix::fs::FallocateFlags;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// Bytes set aside for collecting on a full disk: what frees space writes first.
+const RESERVE: u64 = 4 << 20;
 
 /// The directory, locked as long as this lives.
 #[derive(Debug)]
@@ -53,6 +58,27 @@ impl DataDir {
 
     pub(crate) fn admin_token_file(&self) -> PathBuf {
         self.path.join("admin-token")
+    }
+
+    /// Sets room aside, if there is twice as much. Where the file system cannot do that, nothing is set aside.
+    pub(crate) fn set_reserve(&self) {
+        let path = self.path.join("reserve");
+        let is_made = path.metadata().is_ok_and(|metadata| metadata.len() == RESERVE);
+        let free = rustix::fs::statvfs(&self.path).map_or(0, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        if is_made || free < 2 * RESERVE {
+            return;
+        }
+        let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let made = made.and_then(|file| Ok(rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, RESERVE)?));
+        if let Err(error) = made {
+            tracing::debug!(%error, "no room is set aside for collecting");
+            self.give_up_reserve();
+        }
+    }
+
+    /// Gives up what was set aside, for whoever is about to free more.
+    pub(crate) fn give_up_reserve(&self) {
+        let _ = fs::remove_file(self.path.join("reserve"));
     }
 
     /// The administrator's token: read from its file, or made and made durable there.

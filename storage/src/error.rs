@@ -156,6 +156,15 @@ impl StorageError {
         StorageError::Damaged(what.to_string())
     }
 
+    /// Is it what is stored that is not as it must be, or cannot be read?
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            StorageError::Damaged(_) => true,
+            StorageError::Database(error) => is_unreadable(error),
+            _ => false,
+        }
+    }
+
     /// Says [`StorageError::DiskFull`] where that is the cause, so that every caller sees one error for it.
     pub(crate) fn classify(self, data: &std::path::Path) -> StorageError {
         let full = match &self {
@@ -171,6 +180,16 @@ impl StorageError {
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// A file that is no database, a page or a value of another form than expected, or a disk that does not give what is on it.
+fn is_unreadable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, SystemIoFailure};
+    match error {
+        FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..) | Utf8Error(..) => true,
+        _ => matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | SystemIoFailure)),
+    }
 }
 
 /// SQLite says FULL for ENOSPC only, and "error while writing" for a quota.

@@ -261,6 +261,68 @@ fn three_people_do_anything_to_the_same_things() {
     Everyone::new(3, &SOME).check();
 }
 
+/// Those of which two clash.
+const CLASHING: [Action; 9] =
+    [Edit, Delete, ToFolder, EditBelow, AddBelow, DeleteFolder, RenameFolder, FolderToFile, NewFile];
+
+/// Those of them that are about the folder `d`.
+const BELOW: [Action; 5] = [EditBelow, AddBelow, DeleteFolder, RenameFolder, FolderToFile];
+
+/// Everybody decides all, and nothing is left of it: no copy, no folder that held one.
+fn all_is_decided(keep: &str) {
+    let everyone = Everyone::new(2, &CLASHING);
+    everyone.act();
+    let is_copy = |name: &String| name.contains("(conflict ");
+    let mut decided = 0;
+    for copy in &everyone.copies {
+        let listed = everyone.place.json(copy, ["conflicts"]);
+        let copies = listed["conflicts"].as_array().unwrap().iter().flat_map(|c| c["copies"].as_array().unwrap());
+        let listed: BTreeSet<String> = copies.map(|copy| copy["copy"].as_str().unwrap().to_owned()).collect();
+        let on_disk: BTreeSet<String> = snapshot(copy).into_keys().filter(is_copy).collect();
+        assert_eq!(listed, on_disk, "what is kept is what is listed");
+        for (number, actions) in everyone.combinations.iter().enumerate() {
+            // Where only one of the two has done something to what clashes, there is nothing to decide.
+            let clashes = actions.iter().all(|action| [Edit, Delete, ToFolder].contains(action))
+                || actions.iter().all(|action| BELOW.contains(action))
+                || actions[0] == actions[1];
+            let own = format!("{number}/");
+            assert!(clashes || !listed.iter().any(|name| name.starts_with(&own)), "{actions:?}: {listed:?}");
+        }
+        decided += listed.len();
+        if !listed.is_empty() {
+            everyone.place.ok(copy, ["resolve", "--all", "--keep", keep]);
+        }
+        for _ in 0..2 {
+            everyone.copies.iter().for_each(|copy| drop(everyone.place.ok(copy, ["sync"])));
+        }
+    }
+    assert!(decided > 0, "there was something to decide");
+    assert_same_tree(&everyone.copies[0], &everyone.copies[1]);
+    for copy in &everyone.copies {
+        assert_eq!(everyone.place.json(copy, ["conflicts"])["conflicts"], serde_json::json!([]), "{keep}");
+        let left: Vec<String> = snapshot(copy).into_keys().collect();
+        assert!(!left.iter().any(is_copy), "{keep}: {left:?}");
+        let is_empty = |name: &&String| fs::read_dir(copy.join(name)).is_ok_and(|mut all| all.next().is_none());
+        let empty: Vec<&String> = left.iter().filter(is_empty).filter(|name| !name.ends_with("/e")).collect();
+        assert!(empty.is_empty(), "{keep}: {empty:?}");
+    }
+}
+
+#[test]
+fn deciding_for_mine_leaves_nothing_behind() {
+    all_is_decided("mine");
+}
+
+#[test]
+fn deciding_for_theirs_leaves_nothing_behind() {
+    all_is_decided("theirs");
+}
+
+#[test]
+fn deciding_for_both_leaves_nothing_behind() {
+    all_is_decided("both");
+}
+
 #[test]
 fn what_is_ignored_here_is_never_overwritten_by_what_others_make_there() {
     let place = Place::new();

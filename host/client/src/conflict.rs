@@ -13,64 +13,63 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 impl WorkingCopy {
     /// Copies a content that the log still has beside a path, under a name that says so, and gives that path: the author's
-    /// bytes of an entry that ended `conflicted`. The next scan makes a value entry of it. `None` if the content is not here
-    /// any more: its author has deleted it, or written something else in its place, since.
+    /// bytes of an entry that ended `conflicted`. `folder`: where beside it is, a folder above it that stays. The next scan
+    /// makes a value entry of it. `None` if the content is not here any more: its author has deleted it, or written something
+    /// else in its place, since.
     ///
     /// # Errors
     /// [`ClientError::Io`].
     pub fn conflict_copy_of(
         &self,
         path: &TreePath,
-        hash: &Hash,
-        mode: u16,
-        mtime: i64,
+        folder: &TreePath,
+        (hash, mode, mtime): (&Hash, u16, i64),
     ) -> Result<Option<TreePath>, ClientError> {
         let _lock = self.lock()?;
         let Some(content) = crate::source::content_of(&self.shared, hash)? else { return Ok(None) };
-        self.write_beside(path, mode, mtime, &mut |to| copy_checked(content.as_ref(), hash, to)).map(Some)
+        let shared = &self.shared;
+        let staging = crate::staging::Staging::new(shared)?;
+        let slot = staging.new_path();
+        let write = || -> io::Result<()> {
+            let mut to = write_new(&shared.root, &slot)?;
+            copy_checked(content.as_ref(), hash, &mut to)?;
+            shared.root.set_mode(&slot, mode)?;
+            shared.root.set_mtime(&slot, mtime)?;
+            to.sync_all()
+        };
+        write().map_err(ClientError::io(format!("making a conflict copy of '{path}'")))?;
+        move_to(shared, &slot, path, folder).map(Some)
     }
 
     /// As [`WorkingCopy::conflict_copy_of`], for a symbolic link.
     ///
     /// # Errors
     /// [`ClientError::Io`].
-    pub fn conflict_link(&self, path: &TreePath, target: &[u8], mtime: i64) -> Result<TreePath, ClientError> {
+    pub fn conflict_link(
+        &self,
+        path: &TreePath,
+        folder: &TreePath,
+        (target, mtime): (&[u8], i64),
+    ) -> Result<TreePath, ClientError> {
         let _lock = self.lock()?;
         let staging = crate::staging::Staging::new(&self.shared)?;
         let slot = staging.new_path();
         let root = &self.shared.root;
         let made = root.make_link(&slot, target).and_then(|()| root.set_mtime(&slot, mtime));
         made.map_err(ClientError::io(format!("making a conflict copy of '{path}'")))?;
-        move_beside(&self.shared, &slot, path)
-    }
-
-    fn write_beside(
-        &self,
-        path: &TreePath,
-        mode: u16,
-        mtime: i64,
-        fill: &mut dyn FnMut(&mut std::fs::File) -> io::Result<()>,
-    ) -> Result<TreePath, ClientError> {
-        let shared = &self.shared;
-        let staging = crate::staging::Staging::new(shared)?;
-        let slot = staging.new_path();
-        let write = |slot: &str, fill: &mut dyn FnMut(&mut std::fs::File) -> io::Result<()>| -> io::Result<()> {
-            let mut to = write_new(&shared.root, slot)?;
-            fill(&mut to)?;
-            shared.root.set_mode(slot, mode)?;
-            shared.root.set_mtime(slot, mtime)?;
-            to.sync_all()
-        };
-        write(&slot, fill).map_err(ClientError::io(format!("making a conflict copy of '{path}'")))?;
-        move_beside(shared, &slot, path)
+        move_to(&self.shared, &slot, path, folder)
     }
 }
 
 /// Moves what is at `slot` beside `path`, under a name that nothing has, and gives that path.
 pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Result<TreePath, ClientError> {
+    move_to(shared, slot, path, &path.parent().unwrap_or_default())
+}
+
+fn move_to(shared: &Shared, slot: &str, path: &TreePath, folder: &TreePath) -> Result<TreePath, ClientError> {
     let failed = || format!("making a conflict copy of '{path}'");
     loop {
-        let to = free_beside(shared, path, &|_| false)?;
+        let to = free_beside(shared, path, folder, &|_| false)?;
         match shared.root.rename(slot, to.as_str()) {
             Ok(()) => {
                 let folder = to.parent().unwrap_or_default();
@@ -84,16 +83,17 @@ pub(crate) fn move_beside(shared: &Shared, slot: &str, path: &TreePath) -> Resul
     }
 }
 
-/// A path beside this one that nothing has and that is not `taken`, whose name says that it is a conflict copy, when, and
-/// whose.
+/// A path beside this one, in `folder`, that nothing has and that is not `taken`, whose name says that it is a conflict copy,
+/// when, and whose.
 pub(crate) fn free_beside(
     shared: &Shared,
     path: &TreePath,
+    folder: &TreePath,
     taken: &dyn Fn(&TreePath) -> bool,
 ) -> Result<TreePath, ClientError> {
     let client = Identity::client(&shared.db.read())?.to_string();
     let failed = || format!("making a conflict copy of '{path}'");
-    let mut folder = path.parent().unwrap_or_default();
+    let mut folder = folder.clone();
     // Where the folder is gone, the copy goes into the nearest one that is left.
     while !shared.root.stat(folder.as_str()).map_err(ClientError::io(failed()))?.is_some_and(is_directory) {
         folder = folder.parent().unwrap_or_default();

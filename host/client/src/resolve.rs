@@ -5,6 +5,7 @@ use crate::db::conflicts::{self, Undecided};
 use crate::db::{index, log};
 use crate::{ClientError, LogEntry, WorkingCopy};
 use opship_record::TreePath;
+use opship_record::node::Kind;
 use std::collections::BTreeMap;
 
 /// A path with states of it that somebody has to decide about.
@@ -49,13 +50,18 @@ impl WorkingCopy {
             let copy = ConflictCopy { at: copy.clone(), who: None, day, entry: Some(*entry) };
             found.entry(path.clone()).or_default().push(copy);
         }
-        for at in index::paths_like(&db, LABEL)? {
-            if own.iter().any(|own| own.copy.as_ref() == Some(&at)) {
+        let mut folder: Option<TreePath> = None;
+        for (at, kind) in index::paths_like(&db, LABEL)? {
+            // What lies in a folder that is a copy is decided with it.
+            if own.iter().any(|own| own.copy.as_ref() == Some(&at))
+                || folder.as_ref().is_some_and(|folder| at.starts_with(folder))
+            {
                 continue;
             }
             let Some(named) = at.name().and_then(parse_name) else { continue };
             let Ok(path) = at.parent().unwrap_or_default().join(&named.original) else { continue };
             let (who, day) = (Some(named.who.to_owned()), Some(named.day.to_owned()));
+            folder = if kind == Kind::Directory { Some(at.clone()) } else { folder };
             found.entry(path).or_default().push(ConflictCopy { at: Some(at), who, day, entry: None });
         }
         Ok(found.into_iter().map(|(path, copies)| Conflict { path, copies }).collect())
@@ -81,21 +87,22 @@ impl WorkingCopy {
 
     /// A path beside this one that nothing has, named as a conflict copy.
     pub(crate) fn free_beside(&self, path: &TreePath) -> Result<TreePath, ClientError> {
-        free_beside(&self.shared, path, &|_| false)
+        free_beside(&self.shared, path, &path.parent().unwrap_or_default(), &|_| false)
     }
 
-    /// A name for the copy of a path that stays: as the copy's, but without the word that makes it a conflict's.
-    /// One that is `taken` is given to nobody else.
+    /// A name for the copy of a path that stays: as the copy's, but without the word that makes it a conflict's; in `folder`
+    /// where there is no copy. One that is `taken` is given to nobody else.
     pub(crate) fn free_name(
         &self,
         path: &TreePath,
         copy: Option<&TreePath>,
+        folder: &TreePath,
         taken: &dyn Fn(&TreePath) -> bool,
     ) -> Result<TreePath, ClientError> {
         let is_taken = |to: &TreePath| taken(to) || plain(to).is_some_and(|to| taken(&to));
         let copy = match copy {
             Some(copy) => copy.clone(),
-            None => free_beside(&self.shared, path, &is_taken)?,
+            None => free_beside(&self.shared, path, folder, &is_taken)?,
         };
         // Should that name be taken, the copy keeps its own.
         Ok(plain(&copy).filter(|to| !taken(to) && !self.is_on_disk(to)).unwrap_or(copy))

@@ -1,7 +1,7 @@
 //! How an entry ends: one transaction writes blobs, nodes, version, entry and pins.
 
 use super::nodes::{NodeCache, WriteNodes};
-use super::{Result, blobs, entries, now, signed, versions};
+use super::{Result, blobs, entries, now, signed, sums, versions};
 use crate::check::{Unmet, unmet};
 use crate::entry::{Committed, Ending, Finish, StoredEntry};
 use crate::error::unfit;
@@ -12,7 +12,8 @@ use opship_record::record::Lists;
 use opship_record::tree::{TreeError, apply};
 use opship_record::version::Version;
 use opship_record::{FORMAT_VERSION, Hash, TreePath, codec};
-use rusqlite::{Connection, params};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, params, params_from_iter};
 use std::collections::HashSet;
 
 /// All that the writer needs, prepared by the caller's thread as far as possible.
@@ -173,32 +174,35 @@ fn insert_entry(
     let (envelope, ending) = (&entry.envelope, &entry.ending);
     let (number, version_id) = (version.unwrap_or(head).number, version.unwrap_or(head).id());
     let time = now();
-    let mut insert = connection.prepare_cached(
-        "INSERT INTO entry (workspace, client, sequence, body_id, kind, body, lists, verdict, reason, version,
-         made_version, report, detail, replay_micros, received, sent, principal, time, rebased)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
-    )?;
-    let id = insert.insert(params![
-        entry.workspace,
-        envelope.client.as_bytes(),
-        signed(envelope.sequence),
-        envelope.body.as_bytes(),
-        i64::from(envelope.kind == BodyKind::Value),
-        entry.body,
-        entry.packed,
-        ending.verdict.name(),
-        ending.reason.map(|reason| reason.name()),
-        signed(number),
-        version.is_some(),
-        entry.report,
-        ending.detail,
-        ending.replay_micros.map(signed),
-        signed(ending.received_bytes),
-        signed(ending.sent_bytes),
-        entry.principal,
-        signed(time),
-        ending.record.as_ref().map(|record| record.encode())
-    ])?;
+    let rebased = ending.record.as_ref().map(|record| record.encode());
+    let pinned = sums::of_pins(&entry.pinned);
+    let columns: [ValueRef<'_>; sums::COLUMNS.len()] = [
+        ValueRef::Integer(entry.workspace),
+        ValueRef::Blob(envelope.client.as_bytes()),
+        ValueRef::Integer(signed(envelope.sequence)),
+        ValueRef::Blob(envelope.body.as_bytes()),
+        ValueRef::Integer(i64::from(envelope.kind == BodyKind::Value)),
+        ValueRef::Blob(&entry.body),
+        ValueRef::Blob(&entry.packed),
+        ending.verdict.name().into(),
+        ending.reason.map(|reason| reason.name()).into(),
+        ValueRef::Integer(signed(number)),
+        ValueRef::Integer(i64::from(version.is_some())),
+        entry.report.as_deref().into(),
+        ending.detail.as_deref().into(),
+        ending.replay_micros.map_or(ValueRef::Null, |micros| ValueRef::Integer(signed(micros))),
+        ValueRef::Integer(signed(ending.received_bytes)),
+        ValueRef::Integer(signed(ending.sent_bytes)),
+        ValueRef::Integer(entry.principal),
+        ValueRef::Integer(signed(time)),
+        rebased.as_deref().into(),
+        ValueRef::Blob(&pinned),
+    ];
+    let sum = sums::of_columns(columns);
+    let values = columns.into_iter().chain([ValueRef::Blob(&sum)]).map(ToSqlOutput::Borrowed);
+    let sql =
+        format!("INSERT INTO entry ({}, sum) VALUES (?{})", sums::COLUMNS.join(", "), ", ?".repeat(columns.len()));
+    let id = connection.prepare_cached(&sql)?.insert(params_from_iter(values))?;
     Ok(StoredEntry {
         id,
         client: envelope.client,

@@ -166,12 +166,12 @@ fn entry_at(row: &Row<'_>) -> Result<StoredEntry> {
     })
 }
 
-fn verdict(name: &str) -> Result<Verdict> {
+pub(super) fn verdict(name: &str) -> Result<Verdict> {
     let found = Verdict::ALL.into_iter().find(|verdict| verdict.name() == name);
     found.ok_or_else(|| StorageError::damaged(format!("unknown verdict '{name}'")))
 }
 
-fn reason(name: &str) -> Result<Reason> {
+pub(super) fn reason(name: &str) -> Result<Reason> {
     let found = Reason::ALL.into_iter().find(|reason| reason.name() == name);
     found.ok_or_else(|| StorageError::damaged(format!("unknown reason '{name}'")))
 }

@@ -10,8 +10,10 @@ pub(crate) mod entries;
 pub(crate) mod invites;
 pub(crate) mod modules;
 pub(crate) mod nodes;
+pub(crate) mod rows;
 mod schema;
 pub(crate) mod settings;
+mod sums;
 pub(crate) mod upkeep;
 pub(crate) mod versions;
 mod writer;
@@ -93,6 +95,20 @@ impl Database {
         // Whoever no longer waits needs no answer.
         self.writer.submit(work, move |result| drop(sender.send(result)))?;
         receiver.recv().map_err(|_| StorageError::Closed)?.map_err(|error| error.classify(&self.data))
+    }
+
+    /// Copies what is in the write-ahead log into the database, as far as no reader needs it there, so that the log is
+    /// written again from its start: for who writes much where there is little room. A log that stays as it is harms nothing.
+    pub(crate) fn checkpoint(&self) {
+        let checkpoint = || {
+            let connection = Connection::open(&self.path)?;
+            configure(&connection)?;
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+            Ok::<_, StorageError>(())
+        };
+        if let Err(error) = checkpoint() {
+            tracing::debug!(%error, "the write-ahead log stays as it is");
+        }
     }
 
     /// As [`Database::write`], without blocking the thread.

@@ -4,7 +4,7 @@ use super::Result;
 use crate::StorageError;
 use rusqlite::Connection;
 
-const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SETTINGS, SHARING, CHUNKS, REBASED];
+const MIGRATIONS: &[&str] = &[INITIAL, MODULE_ROLE, SETTINGS, SHARING, CHUNKS, REBASED, SUMS];
 
 const INITIAL: &str = "
 CREATE TABLE principal (
@@ -119,6 +119,13 @@ const REBASED: &str = "
 ALTER TABLE entry ADD COLUMN rebased BLOB;
 ALTER TABLE entry ADD COLUMN resolved INTEGER;
 CREATE INDEX entry_by_version ON entry (workspace, version) WHERE made_version;
+";
+
+/// pinned: a checksum of what the entry pins. sum: a checksum of all that never changes of the row, `pinned` among it. NULL:
+/// the entry is from before there were checksums.
+const SUMS: &str = "
+ALTER TABLE entry ADD COLUMN pinned BLOB;
+ALTER TABLE entry ADD COLUMN sum BLOB;
 ";
 
 /// Brings the database to the newest layout, each step in a transaction of its own.

@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 pub(crate) const BATCH: i64 = 500;
 
 /// Entries whose outputs are kept whatever their age: somebody has still to decide what becomes of them.
-const UNRESOLVED: &str = "resolved IS NULL AND verdict IN ('rebased', 'conflicted', 'rejected')";
+pub(super) const UNRESOLVED: &str = "resolved IS NULL AND verdict IN ('rebased', 'conflicted', 'rejected')";
 
 /// Number, name of each workspace.
 pub(crate) fn workspaces(connection: &Connection) -> Result<Vec<(i64, String)>> {
@@ -169,14 +169,6 @@ pub(crate) fn nodes(connection: &Connection, after: i64) -> Result<Vec<(i64, Has
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Row number, hash and bytes of some nodes behind `after`.
-pub(crate) fn node_bytes(connection: &Connection, after: i64) -> Result<Vec<(i64, Hash, Vec<u8>)>> {
-    let mut list =
-        connection.prepare_cached("SELECT rowid, hash, bytes FROM node WHERE rowid > ?1 ORDER BY rowid LIMIT ?2")?;
-    let rows = list.query_map([after, BATCH], |row| Ok((row.get(0)?, hash_at(row, 1)?, row.get(2)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
 /// Hash and length of each blob of the workspace.
 pub(crate) fn lengths(connection: &Connection, workspace: i64) -> Result<HashMap<Hash, u64>> {
     let mut list = connection
@@ -205,15 +197,15 @@ pub(crate) struct BlobRow {
     pub(crate) names: u64,
 }
 
-/// Some blobs behind `after`.
-pub(crate) fn blobs(connection: &Connection, after: i64) -> Result<Vec<BlobRow>> {
+/// At most `limit` blobs behind `after`.
+pub(crate) fn blobs(connection: &Connection, after: i64, limit: i64) -> Result<Vec<BlobRow>> {
     let mut list = connection.prepare_cached(
         "SELECT rowid, hash, length, bytes, chunks,
              (SELECT count(*) FROM workspace_blob b WHERE b.hash = blob.hash)
              + (SELECT count(*) FROM standard_module s WHERE s.hash = blob.hash)
          FROM blob WHERE rowid > ?1 ORDER BY rowid LIMIT ?2",
     )?;
-    let rows = list.query_map([after, BATCH], |row| {
+    let rows = list.query_map([after, limit], |row| {
         Ok(BlobRow {
             row: row.get(0)?,
             hash: hash_at(row, 1)?,
@@ -295,32 +287,5 @@ pub(crate) fn workspace_bytes(connection: &Connection, workspace: i64) -> Result
 pub(crate) fn stored_in(connection: &Connection, run: &Run) -> Result<Vec<(i64, u64)>> {
     let mut list = connection.prepare_cached("SELECT id, stored FROM chunk WHERE id BETWEEN ?1 AND ?2")?;
     let rows = list.query_map([run.first, run.last()], |row| Ok((row.get(0)?, unsigned_at(row, 1)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
-}
-
-/// What SQLite itself finds wrong.
-pub(crate) fn quick_check(connection: &Connection) -> Result<Vec<String>> {
-    let mut check = connection.prepare("PRAGMA quick_check(100)")?;
-    let found = check.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
-    Ok(found.into_iter().filter(|text| text != "ok").collect())
-}
-
-/// Rows that refer to what is not there: table and row.
-pub(crate) fn dangling(connection: &Connection) -> Result<Vec<String>> {
-    let mut check = connection.prepare("PRAGMA foreign_key_check")?;
-    let found = check.query_map([], |row| {
-        let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
-        Ok(format!("a row of '{table}' names a {parent} that is not there"))
-    })?;
-    Ok(found.collect::<rusqlite::Result<_>>()?)
-}
-
-/// Versions made by entries that are not there, by number.
-pub(crate) fn without_entry(connection: &Connection, workspace: i64) -> Result<Vec<u64>> {
-    let mut list = connection.prepare_cached(
-        "SELECT number FROM version v WHERE workspace = ?1 AND number > 0 AND NOT EXISTS
-         (SELECT 1 FROM entry e WHERE e.workspace = ?1 AND e.version = v.number AND e.made_version)",
-    )?;
-    let rows = list.query_map([workspace], |row| unsigned_at(row, 0))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

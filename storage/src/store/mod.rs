@@ -91,6 +91,7 @@ fn open(data: &Path) -> Result<Store> {
     let packs = Arc::new(Packs::open(data.path(), &database.read(sqlite::chunks::packs)?));
     let files = BlobFiles::new(data.path());
     let staging = Staging::new(data.staging());
+    data.set_reserve();
     Ok(Store(Arc::new(Inner {
         database,
         upkeep: Mutex::default(),

@@ -1,20 +1,20 @@
 //! Checking a store: everything is read and compared with its hash, every name is followed, and what is damaged is told
 //! with the places that it reaches.
 
-use super::places::{Affected, Bad, Lack, Walk, modules};
+use super::places::{Affected, Bad};
 use super::{OnProgress, Progress, alone};
 use crate::packs::list::unpack;
 use crate::packs::{MAGIC, check_run};
-use crate::sqlite::Result;
 use crate::sqlite::chunks::{self, StoredChunk};
-use crate::sqlite::upkeep::{self, BlobRow, Kept};
+use crate::sqlite::upkeep::{self, BlobRow};
+use crate::sqlite::{Result, rows};
 use crate::store::Inner;
 use crate::{Principal, StorageError, Store};
-use opship_record::version::Version;
 use opship_record::{Hash, tree};
+use rusqlite::Connection;
 use serde::Serialize;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How to check.
@@ -27,8 +27,9 @@ pub struct CheckOptions {
 /// Something that is not as it must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What kind it is: `database`, `dangling-row`, `version-chain`, `node-damaged`, `node-missing`, `blob-damaged`,
-    /// `blob-missing`, `blob-length`, `chunk-damaged`, `pack-missing`, `pack-short`, `orphan-file`.
+    /// What kind it is: `database`, `dangling-row`, `row-damaged`, `version-chain`, `entry-damaged`, `entry-missing`,
+    /// `node-damaged`, `node-missing`, `blob-damaged`, `blob-missing`, `blob-length`, `chunk-damaged`, `pack-missing`,
+    /// `pack-short`, `orphan-file`.
     pub kind: &'static str,
     /// What it is, with hash or file.
     pub what: String,
@@ -47,7 +48,7 @@ impl Finding {
         match self.kind {
             "orphan-file" if self.repaired => "it was removed",
             "orphan-file" => "nothing names it; 'opship admin fsck --repair' removes it",
-            "database" | "dangling-row" | "version-chain" => {
+            "database" | "dangling-row" | "row-damaged" | "version-chain" | "entry-damaged" | "entry-missing" => {
                 "stop the server and restore 'metadata.db' with the rest of the data folder from a backup"
             }
             _ if self.affected.is_empty() => "no version that is kept uses it; 'opship admin gc' may remove it",
@@ -63,6 +64,8 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// Versions whose trees were followed.
     pub versions: u64,
+    /// Entries read.
+    pub entries: u64,
     /// Tree nodes read.
     pub nodes: u64,
     /// Blobs followed.
@@ -80,17 +83,53 @@ impl Store {
     /// [`StorageError::AdminOnly`], [`StorageError::Busy`]; damage is no error but a finding.
     pub fn check(&self, by: &Principal, options: &CheckOptions, progress: &mut OnProgress<'_>) -> Result<CheckReport> {
         by.needs_admin()?;
-        let _alone = alone(&self.0)?;
-        let check =
-            Check { inner: &self.0, report: CheckReport::default(), bad: Bad::default(), chunks: HashMap::new() };
-        check.run(options, progress)
+        check(&self.0, options, progress)
+    }
+
+    /// As [`Store::check`], of a data directory that no server uses; one that is so damaged that no server starts on it has
+    /// a report too. Whoever may open the directory may do this.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`], [`StorageError::Newer`], [`StorageError::Io`]; damage is no error but a finding.
+    pub fn check_closed(data: &Path, options: &CheckOptions, progress: &mut OnProgress<'_>) -> Result<CheckReport> {
+        match Store::open(data).and_then(|store| check(&store.0, options, progress)) {
+            Err(error) if error.is_damage() => Ok(unreadable(data, &error)),
+            result => result,
+        }
     }
 }
 
-struct Check<'a> {
-    inner: &'a Arc<Inner>,
-    report: CheckReport,
-    bad: Bad,
+fn check(inner: &Arc<Inner>, options: &CheckOptions, progress: &mut OnProgress<'_>) -> Result<CheckReport> {
+    let _alone = alone(inner)?;
+    Check { inner, report: CheckReport::default(), bad: Bad::default(), chunks: HashMap::new() }.run(options, progress)
+}
+
+/// The report on a directory whose database cannot be opened because of `error`.
+fn unreadable(data: &Path, error: &StorageError) -> CheckReport {
+    let mut report = CheckReport::default();
+    let database = data.join("metadata.db");
+    let opened = Connection::open_with_flags(&database, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY);
+    let found = opened.map_err(StorageError::from).and_then(|connection| rows::integrity(&connection));
+    for what in found.unwrap_or_default() {
+        find(&mut report.findings, "database", what);
+    }
+    find(&mut report.findings, "database", format!("{}: {}", database.display(), plain(error)));
+    report.advise();
+    report
+}
+
+impl CheckReport {
+    fn advise(&mut self) {
+        for finding in &mut self.findings {
+            finding.advice = finding.advise();
+        }
+    }
+}
+
+pub(super) struct Check<'a> {
+    pub(super) inner: &'a Arc<Inner>,
+    pub(super) report: CheckReport,
+    pub(super) bad: Bad,
     /// Damaged chunks by number, with their findings.
     chunks: HashMap<i64, usize>,
 }
@@ -98,49 +137,104 @@ struct Check<'a> {
 impl Check<'_> {
     fn run(mut self, options: &CheckOptions, progress: &mut OnProgress<'_>) -> Result<CheckReport> {
         let orphans = self.orphans()?;
-        for what in self.inner.database.read(upkeep::quick_check)? {
-            self.find("database", what);
-        }
-        for what in self.inner.database.read(upkeep::dangling)? {
-            self.find("dangling-row", what);
-        }
+        progress(Progress { step: "checking the database", done: 0, total: 0 });
+        self.told("database", "the database", rows::integrity)?;
+        self.told("dangling-row", "what rows refer to", rows::dangling)?;
+        self.told("row-damaged", "smaller tables", rows::unlikely)?;
+        self.entries(progress)?;
         self.nodes(progress)?;
         self.packs(progress)?;
         self.blobs(progress)?;
-        for (workspace, name) in self.inner.database.read(upkeep::workspaces)? {
+        for (workspace, name) in self.read("workspaces", upkeep::workspaces)?.unwrap_or_default() {
             self.workspace(workspace, &name, progress)?;
         }
         for file in orphans {
             let finding = self.find("orphan-file", file.display().to_string());
             self.report.findings[finding].repaired = options.repair && std::fs::remove_file(&file).is_ok();
         }
-        for finding in &mut self.report.findings {
-            finding.advice = finding.advise();
-        }
+        self.report.advise();
         Ok(self.report)
     }
 
-    fn find(&mut self, kind: &'static str, what: String) -> usize {
+    pub(super) fn find(&mut self, kind: &'static str, what: String) -> usize {
         find(&mut self.report.findings, kind, what)
     }
 
+    /// Reads from the database. What cannot be read is a finding, told once, and no error.
+    pub(super) fn read<T>(&mut self, what: &str, work: impl FnOnce(&Connection) -> Result<T>) -> Result<Option<T>> {
+        match self.inner.database.read(work) {
+            Err(error) if error.is_damage() => {
+                let what = format!("{what} cannot be read: {}", plain(&error));
+                if !self.report.findings.iter().any(|finding| finding.what == what) {
+                    self.find("database", what);
+                }
+                Ok(None)
+            }
+            result => result.map(Some),
+        }
+    }
+
+    /// Makes a finding of each text.
+    fn told(&mut self, kind: &'static str, what: &str, work: fn(&Connection) -> Result<Vec<String>>) -> Result<()> {
+        for text in self.read(what, work)?.unwrap_or_default() {
+            self.find(kind, text);
+        }
+        Ok(())
+    }
+
+    /// The next rows of a table behind number `after`, which is moved on; none at its end. Where some cannot be read, those
+    /// that can come one by one.
+    pub(super) fn next<T>(
+        &mut self,
+        table: &str,
+        after: &mut i64,
+        query: fn(&Connection, i64, i64) -> Result<Vec<T>>,
+        number: fn(&T) -> i64,
+    ) -> Result<Vec<T>> {
+        let mut behind = *after;
+        let mut rows = self.read(table, |connection| query(connection, behind, upkeep::BATCH))?;
+        let mut last = None;
+        while rows.is_none() {
+            let end = match last {
+                Some(end) => end,
+                None => self.read(table, |connection| rows::last_row(connection, table))?.unwrap_or(behind),
+            };
+            last = Some(end);
+            rows = match self.inner.database.read(|connection| query(connection, behind, 1)) {
+                Err(error) if error.is_damage() && behind < end => None,
+                Err(error) if error.is_damage() => Some(Vec::new()),
+                rows => Some(rows?),
+            };
+            behind += 1;
+        }
+        let rows = rows.unwrap_or_default();
+        *after = rows.last().map_or(*after, number);
+        Ok(rows)
+    }
+
     /// Files that nothing names. Those that an upload makes are named before it lets go of them.
-    fn orphans(&self) -> Result<Vec<PathBuf>> {
+    fn orphans(&mut self) -> Result<Vec<PathBuf>> {
         let mut orphans = Vec::new();
         for (pack, path) in self.inner.packs.files() {
             if pack.is_some_and(|pack| self.inner.packs.is_written(pack)) {
                 continue;
             }
-            let known = |pack| self.inner.database.read(|connection| chunks::is_pack(connection, pack));
-            // One that was made and dropped meanwhile is no orphan either.
-            if !pack.map_or(Ok(false), known)? && path.exists() {
+            let known = match pack {
+                Some(pack) => self.read("packs", |connection| chunks::is_pack(connection, pack))?,
+                None => Some(false),
+            };
+            // One that was made and dropped meanwhile is no orphan either, nor is one of which nothing can be said.
+            if known == Some(false) && path.exists() {
                 orphans.push(path);
             }
         }
         for path in self.inner.files.files() {
             let hash = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse::<Hash>().ok());
-            let known = |hash| self.inner.database.read(|connection| upkeep::is_in_file(connection, &hash));
-            if !hash.map_or(Ok(false), known)? {
+            let known = match hash {
+                Some(hash) => self.read("contents", |connection| upkeep::is_in_file(connection, &hash))?,
+                None => Some(false),
+            };
+            if known == Some(false) {
                 orphans.push(path);
             }
         }
@@ -150,9 +244,10 @@ impl Check<'_> {
     fn nodes(&mut self, progress: &mut OnProgress<'_>) -> Result<()> {
         let mut after = 0;
         loop {
-            let some = self.inner.database.read(|connection| upkeep::node_bytes(connection, after))?;
-            let Some((last, _, _)) = some.last() else { return Ok(()) };
-            after = *last;
+            let some = self.next("node", &mut after, rows::nodes, |(row, ..)| *row)?;
+            if some.is_empty() {
+                return Ok(());
+            }
             self.report.nodes += some.len() as u64;
             for (_, hash, bytes) in some {
                 if tree::hash_of(&bytes) != hash || tree::references(&bytes).is_err() {
@@ -165,7 +260,7 @@ impl Check<'_> {
     }
 
     fn packs(&mut self, progress: &mut OnProgress<'_>) -> Result<()> {
-        let packs = self.inner.database.read(chunks::packs)?;
+        let packs = self.read("packs", chunks::packs)?.unwrap_or_default();
         let total = packs.iter().map(|(_, length)| length).sum();
         for (pack, length) in packs {
             let path = self.inner.packs.path(pack);
@@ -179,7 +274,9 @@ impl Check<'_> {
                 }
                 Ok(_) => None,
             };
-            for chunk in self.inner.database.read(|connection| chunks::in_pack(connection, pack))? {
+            let chunks =
+                self.read(&format!("the chunks of pack {pack}"), |connection| chunks::in_pack(connection, pack))?;
+            for chunk in chunks.unwrap_or_default() {
                 self.chunk(&chunk, whole, length)?;
             }
             progress(Progress { step: "reading packs", done: self.report.bytes, total });
@@ -208,9 +305,10 @@ impl Check<'_> {
     fn blobs(&mut self, progress: &mut OnProgress<'_>) -> Result<()> {
         let mut after = 0;
         loop {
-            let some = self.inner.database.read(|connection| upkeep::blobs(connection, after))?;
-            let Some(last) = some.last() else { return Ok(()) };
-            after = last.row;
+            let some = self.next("blob", &mut after, upkeep::blobs, |blob| blob.row)?;
+            if some.is_empty() {
+                return Ok(());
+            }
             self.report.blobs += some.len() as u64;
             for blob in some {
                 self.blob(&blob)?;
@@ -221,19 +319,18 @@ impl Check<'_> {
 
     fn blob(&mut self, blob: &BlobRow) -> Result<()> {
         let hash = blob.hash;
-        let damage = match (&blob.bytes, &blob.chunks) {
-            (Some(bytes), _) if bytes.len() as u64 == blob.length && Hash::of(bytes) == hash => return Ok(()),
-            (Some(_), _) => StorageError::damaged(format!("blob {hash} has other bytes in the database")),
-            (None, Some(packed)) => match self.chunked(blob, packed) {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            },
-            (None, None) => match self.inner.files.check(&hash, blob.length) {
-                Ok(()) => return Ok(()),
-                Err(error) => error,
-            },
+        let other = || StorageError::damaged(format!("blob {hash} has other bytes in the database"));
+        let result = match (&blob.bytes, &blob.chunks) {
+            (Some(bytes), None) if bytes.len() as u64 == blob.length && Hash::of(bytes) == hash => Ok(()),
+            (Some(_), _) => Err(other()),
+            (None, Some(packed)) => self.chunked(blob, packed),
+            (None, None) => self.inner.files.check(&hash, blob.length),
         };
-        let StorageError::Damaged(what) = damage else { return Err(damage) };
+        let what = match result {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_damage() => plain(&error),
+            Err(error) => return Err(error),
+        };
         let is_missing = blob.bytes.is_none() && blob.chunks.is_none() && !self.inner.files.path(&hash).exists();
         let finding = self.find(if is_missing { "blob-missing" } else { "blob-damaged" }, what);
         self.bad.blobs.insert(hash, finding);
@@ -250,68 +347,18 @@ impl Check<'_> {
         }
         Ok(())
     }
-
-    fn workspace(&mut self, workspace: i64, name: &str, progress: &mut OnProgress<'_>) -> Result<()> {
-        let versions = self.inner.database.read(|connection| upkeep::versions(connection, workspace))?;
-        for what in broken_chain(&versions) {
-            self.find("version-chain", format!("workspace '{name}': {what}"));
-        }
-        for number in self.inner.database.read(|connection| upkeep::without_entry(connection, workspace))? {
-            self.find("version-chain", format!("workspace '{name}': version {number} has no entry"));
-        }
-        let (findings, inner) = (&mut self.report.findings, self.inner);
-        let mut found = |lack| match lack {
-            Lack::Node(hash) => find(findings, "node-missing", format!("tree node {hash} is missing or damaged")),
-            Lack::Blob(hash) => find(findings, "blob-missing", format!("blob {hash} is missing")),
-            Lack::Length(hash) => {
-                find(findings, "blob-length", format!("blob {hash} has another length than the tree says"))
-            }
-        };
-        let mut walk = Walk::new(inner, workspace, &mut self.bad, &mut found)?;
-        let kept: Vec<Kept> = versions.iter().map(|(kept, _)| *kept).filter(|kept| !kept.is_forgotten).collect();
-        let total = kept.len() as u64;
-        for (done, version) in (0..).zip(&kept) {
-            walk.version(version.number, &version.root)?;
-            progress(Progress { step: "following versions", done, total });
-        }
-        let places = walk.places(name);
-        self.report.versions += total;
-        for (finding, (affected, more)) in places {
-            self.report.findings[finding].affected.extend(affected);
-            self.report.findings[finding].more += more;
-        }
-        for (finding, module) in modules(inner, (workspace, name), &self.bad)? {
-            self.report.findings[finding].affected.push(module);
-        }
-        Ok(())
-    }
 }
 
-fn find(findings: &mut Vec<Finding>, kind: &'static str, what: String) -> usize {
+pub(super) fn find(findings: &mut Vec<Finding>, kind: &'static str, what: String) -> usize {
     findings.push(Finding { kind, what, affected: Vec::new(), more: 0, repaired: false, advice: "" });
     findings.len() - 1
 }
 
-/// What is wrong with the chain of a workspace's versions.
-fn broken_chain(versions: &[(Kept, Vec<u8>)]) -> Vec<String> {
-    let mut broken = Vec::new();
-    let mut before: Option<Version> = None;
-    if versions.is_empty() {
-        broken.push("it has no version".to_owned());
+/// What an error says of the damage, without the advice for who is not checking yet.
+pub(super) fn plain(error: &StorageError) -> String {
+    match error {
+        StorageError::Damaged(what) => what.clone(),
+        StorageError::Database(error) => error.to_string(),
+        error => error.to_string(),
     }
-    for (expected, (row, bytes)) in (0..).zip(versions) {
-        let Ok(version) = Version::decode(bytes) else {
-            broken.push(format!("version {} cannot be read", row.number));
-            before = None;
-            continue;
-        };
-        let parent = before.as_ref().map(Version::id);
-        if row.number != expected || version.number != row.number || version.root != row.root {
-            broken.push(format!("version {} stands where version {expected} should", version.number));
-        } else if version.parent != parent && (before.is_some() || expected == 0) {
-            broken.push(format!("version {} names another parent than the version before it", row.number));
-        }
-        before = Some(version);
-    }
-    broken
 }

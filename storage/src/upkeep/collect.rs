@@ -57,7 +57,8 @@ pub struct CollectReport {
 }
 
 impl Store {
-    /// Forgets versions beyond retention and removes what nothing names any more, beside readers and writers. Blocks.
+    /// Forgets versions beyond retention and removes what nothing names any more, beside readers and writers. On a full disk
+    /// too: what the data directory has set aside is given up first. Blocks.
     ///
     /// # Errors
     /// [`crate::StorageError::AdminOnly`], [`crate::StorageError::Busy`], [`crate::StorageError::Damaged`] if a tree that
@@ -70,11 +71,15 @@ impl Store {
     ) -> Result<CollectReport> {
         by.needs_admin()?;
         let _alone = alone(&self.0)?;
+        if !options.dry_run {
+            self.0.data.give_up_reserve();
+        }
         let collected = Collection::begin(&self.0, options).and_then(|mut collection| collection.run(progress));
         self.0.in_use.end_collecting();
         self.0.database.nodes.end_collecting();
-        self.0.database.write(upkeep::end_collecting)?;
-        collected
+        let ended = self.0.database.write(upkeep::end_collecting);
+        self.0.data.set_reserve();
+        collected.and_then(|report| ended.map(|()| report))
     }
 }
 
@@ -109,6 +114,7 @@ impl<'a> Collection<'a> {
     }
 
     fn run(&mut self, progress: &mut OnProgress<'_>) -> Result<CollectReport> {
+        self.stale_uploads(&self.inner.data.path().join("uploads"));
         let workspaces = workspaces(self.inner, self.now)?;
         self.forget(&workspaces)?;
         failpoint::hit("gc-forgotten");
@@ -123,17 +129,19 @@ impl<'a> Collection<'a> {
             kept.extend(marks.nodes);
         }
         self.inner.visible.clear();
+        self.inner.database.checkpoint();
         failpoint::hit("gc-hidden");
         self.nodes(&kept, progress)?;
         failpoint::hit("gc-nodes");
+        self.inner.database.checkpoint();
         let named = self.blobs(progress)?;
         failpoint::hit("gc-blobs");
         self.chunks(&named, progress)?;
         failpoint::hit("gc-chunks");
+        self.inner.database.checkpoint();
         if !self.dry_run {
             super::repack::repack(self.inner, &mut self.report, progress)?;
         }
-        self.stale_uploads(&self.inner.data.path().join("uploads"));
         Ok(self.report)
     }
 
@@ -231,7 +239,7 @@ impl<'a> Collection<'a> {
     fn blobs(&mut self, progress: &mut OnProgress<'_>) -> Result<Bits> {
         let (mut after, mut named) = (0, Bits::default());
         loop {
-            let some = self.inner.database.read(|connection| upkeep::blobs(connection, after))?;
+            let some = self.inner.database.read(|connection| upkeep::blobs(connection, after, upkeep::BATCH))?;
             let Some(last) = some.last() else { return Ok(named) };
             after = last.row;
             let locked = self.inner.in_use.lock();

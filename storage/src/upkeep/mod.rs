@@ -3,6 +3,7 @@
 
 mod check;
 mod collect;
+mod history;
 mod mark;
 mod places;
 mod repack;

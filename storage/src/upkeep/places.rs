@@ -1,8 +1,8 @@
 //! Where something damaged is used.
 
+use crate::ModuleInfo;
+use crate::sqlite::Result;
 use crate::sqlite::nodes::ReadNodes;
-use crate::sqlite::upkeep;
-use crate::sqlite::{self, Result};
 use crate::store::Inner;
 use opship_record::node::Node;
 use opship_record::tree::{self, TreeEntry, TreeError};
@@ -53,6 +53,7 @@ pub(super) struct Walk<'a> {
     bad: &'a mut Bad,
     /// Says which finding a new lack is.
     found: &'a mut dyn FnMut(Lack) -> usize,
+    /// Of the workspace's blobs.
     lengths: HashMap<Hash, u64>,
     /// Directories with nothing damaged below them.
     clean: HashSet<Hash>,
@@ -62,12 +63,11 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     pub(super) fn new(
         inner: &'a Inner,
-        workspace: i64,
+        lengths: HashMap<Hash, u64>,
         bad: &'a mut Bad,
         found: &'a mut dyn FnMut(Lack) -> usize,
-    ) -> Result<Walk<'a>> {
-        let lengths = inner.database.read(|connection| upkeep::lengths(connection, workspace))?;
-        Ok(Walk { inner, bad, found, lengths, clean: HashSet::new(), places: BTreeMap::new() })
+    ) -> Walk<'a> {
+        Walk { inner, bad, found, lengths, clean: HashSet::new(), places: BTreeMap::new() }
     }
 
     /// Walks the tree of a version. With a stack of its own: a path may have 2,048 components.
@@ -107,6 +107,7 @@ impl<'a> Walk<'a> {
             Ok(entries) => {
                 return Ok(Some(Directory { root, path, entries: entries.into_iter(), is_clean: true }));
             }
+            Err(TreeError::Store(error)) if error.is_damage() => root,
             Err(TreeError::Store(error)) => return Err(error),
             Err(TreeError::Missing(hash) | TreeError::Damaged(hash, _)) => hash,
             Err(TreeError::Unfit { .. }) => root,
@@ -162,12 +163,11 @@ impl<'a> Walk<'a> {
 }
 
 /// Modules of a workspace that are damaged, each with its finding.
-pub(super) fn modules(inner: &Inner, workspace: (i64, &str), bad: &Bad) -> Result<Vec<(usize, Affected)>> {
-    let modules = inner.database.read(|connection| sqlite::modules::own(connection, workspace.0))?;
-    let damaged = modules.into_iter().filter_map(|module| {
+pub(super) fn modules(workspace: &str, modules: &[ModuleInfo], bad: &Bad) -> Vec<(usize, Affected)> {
+    let damaged = modules.iter().filter_map(|module| {
         let finding = *bad.blobs.get(&module.hash)?;
         let place = format!("module {}", module.name);
-        Some((finding, Affected { workspace: workspace.1.to_owned(), place, versions: None }))
+        Some((finding, Affected { workspace: workspace.to_owned(), place, versions: None }))
     });
-    Ok(damaged.collect())
+    damaged.collect()
 }

@@ -7,6 +7,9 @@ use crate::sqlite::chunks::{self, Place};
 use crate::sqlite::{Result, upkeep};
 use crate::store::Inner;
 use crate::{StorageError, failpoint};
+use rustix::fs::FallocateFlags;
+use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 /// A pack is written again when at least one in so many of its bytes is needed no longer.
@@ -21,9 +24,15 @@ pub(super) fn repack(inner: &Arc<Inner>, report: &mut CollectReport, progress: &
         if dead * WORTH < length || !inner.packs.retire(pack) {
             continue;
         }
-        match if used > 0 { move_chunks(inner, pack) } else { Ok(()) } {
+        let moved = if used > 0 { move_chunks(inner, pack) } else { Ok(()) };
+        match moved.map_err(|error| error.classify(inner.data.path())) {
             Err(StorageError::Damaged(what)) => {
                 tracing::error!(what, pack, "a damaged pack is left as it is; run 'opship admin fsck'");
+                continue;
+            }
+            // There is no room for what is still needed. Most file systems can free the rest in its place.
+            Err(StorageError::DiskFull { .. }) => {
+                report.bytes += punch(inner, pack, length)?;
                 continue;
             }
             moved => moved?,
@@ -63,6 +72,29 @@ fn move_chunks(inner: &Arc<Inner>, pack: i64) -> Result<()> {
     writer.keep();
     failpoint::hit("gc-moved");
     Ok(())
+}
+
+/// Frees what lies between the chunks of a pack that nobody writes to, and leaves them where they are. Gives the bytes.
+fn punch(inner: &Arc<Inner>, pack: i64, length: u64) -> Result<u64> {
+    let path = inner.packs.path(pack);
+    let failed = || StorageError::io(format!("freeing parts of {}", path.display()));
+    let file = OpenOptions::new().write(true).open(&path).map_err(failed())?;
+    let taken = || file.metadata().map(|metadata| metadata.blocks() * 512).map_err(failed());
+    let before = taken()?;
+    let mut end = MAGIC.len() as u64;
+    let chunks = inner.database.read(|connection| chunks::in_pack(connection, pack))?;
+    let places = chunks.iter().map(|chunk| (chunk.place.offset, chunk.place.offset.saturating_add(chunk.place.stored)));
+    for (start, after) in places.chain([(length, length)]) {
+        if start > end {
+            let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            if let Err(error) = rustix::fs::fallocate(&file, how, end, start - end) {
+                tracing::debug!(%error, pack, "the file system frees no part of a file");
+                break;
+            }
+        }
+        end = end.max(after);
+    }
+    Ok(before.saturating_sub(taken()?))
 }
 
 fn remove(inner: &Arc<Inner>, pack: i64) -> Result<()> {

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     println!("seed {seed}");
     let result = match arguments.command {
         None => soak(seed, Duration::from_secs_f64((arguments.minutes * 60.0).clamp(0.0, 1e6))),
-        Some(Part::Import { files, kills }) => import(Import { files, kills, seed }),
+        Some(Part::Import { files, kills }) => import(Import::new(files, kills, seed)),
     };
     match result {
         Ok(counts) => {

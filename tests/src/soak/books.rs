@@ -19,12 +19,15 @@ pub(super) struct Books {
     given_up: BTreeSet<Hash>,
     /// Seen in a folder whose sync had ended with nothing waiting, with the path.
     recorded: BTreeMap<Hash, String>,
+    /// Bytes of all that was written.
+    bytes: u64,
 }
 
 impl Books {
     /// The soak wrote a file.
     pub(super) fn wrote(&mut self, path: &Path, bytes: &[u8], who: usize) {
         let hash = Hash::of(bytes);
+        self.bytes += bytes.len() as u64;
         self.written.insert(hash, path.display().to_string());
         self.only_at.insert(hash, who);
         self.given_up.remove(&hash);
@@ -49,6 +52,10 @@ impl Books {
 
     pub(super) fn written(&self) -> u64 {
         self.written.len() as u64
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// How many contents must be somewhere.

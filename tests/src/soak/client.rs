@@ -2,6 +2,7 @@
 
 use super::chance::Chance;
 use super::edits;
+use super::memory::Peak;
 use crate::tree::differing;
 use crate::{Place, Server};
 use opship_tap::Tap;
@@ -19,13 +20,16 @@ pub(super) struct Client {
     pub tap: Tap,
     /// Seconds that its clock is wrong.
     pub clock: i64,
+    /// Of its syncs.
+    pub peak: Peak,
     token: String,
 }
 
 impl Client {
     pub(super) fn new(place: &Place, server: &Server, name: &'static str) -> Client {
         let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
-        let client = Client { name, folder: place.folder(name), tap, clock: 0, token: server.token() };
+        let client =
+            Client { name, folder: place.folder(name), tap, clock: 0, peak: Peak::default(), token: server.token() };
         let address = format!("http://{}", client.tap.address());
         let made = client.command(place, &["init", "--workspace", "main", "--server", &address]).status().unwrap();
         assert!(made.success());
@@ -47,13 +51,17 @@ impl Client {
     /// Exit code, and what it said.
     pub(super) fn sync(&self, place: &Place) -> (Option<i32>, String) {
         let mut command = self.command(place, &["sync"]);
-        let output = command.stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        self.peak.watch(&child);
+        let output = child.wait_with_output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         (output.status.code(), String::from_utf8_lossy(&said).into_owned())
     }
 
     pub(super) fn start_sync(&self, place: &Place) -> Child {
-        self.command(place, &["sync"]).spawn().unwrap()
+        let child = self.command(place, &["sync"]).spawn().unwrap();
+        self.peak.watch(&child);
+        child
     }
 
     /// Runs an operation on what is there. `false`: it was refused or ended badly.
@@ -112,7 +120,7 @@ impl Client {
 }
 
 /// Bytes of all files at and below a path.
-fn size(path: &Path) -> u64 {
+pub(super) fn size(path: &Path) -> u64 {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::read_dir(path).unwrap().map(|entry| size(&entry.unwrap().path())).sum(),
         Ok(found) => found.len(),

@@ -6,6 +6,7 @@ mod chance;
 mod client;
 mod edits;
 mod import;
+mod memory;
 
 pub use import::{Import, import};
 
@@ -20,6 +21,11 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 12;
 /// Memory that the server may have taken.
 const SERVER_MEMORY: u64 = 1 << 30;
+/// Memory that a sync may have taken.
+const SYNC_MEMORY: u64 = 512 << 20;
+/// What the server's data folder may take besides twice what was written: modules, the database and its log, what is set
+/// aside.
+const SERVER_BYTES: u64 = 128 << 20;
 
 /// What happened, by name.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -84,10 +90,11 @@ impl Soak {
             65..82 => self.sync(who)?,
             82..90 => self.disturbed_sync(who),
             90..96 => self.killed_sync(who),
-            96..98 => {
+            96..97 => {
                 self.count("server kills");
                 self.restart_server();
             }
+            97..98 => self.collect(who)?,
             _ => {
                 self.count("clock jumps");
                 self.clients[who].clock = self.chance.below(200_000) as i64 - 100_000;
@@ -105,6 +112,22 @@ impl Soak {
         }
         if client.waiting(&self.place) == 0 {
             self.books.recorded(&client.folder);
+        }
+        Ok(())
+    }
+
+    /// The server's administrator collects; sometimes somebody syncs meanwhile.
+    fn collect(&mut self, who: usize) -> Result<(), String> {
+        self.count("collections");
+        let Some(server) = &self.server else { return Err("no server".to_owned()) };
+        let mut syncing = (self.chance.below(2) == 0).then(|| self.clients[who].start_sync(&self.place));
+        let (status, body) = server.request("POST", "/v1/admin/gc", b"{}");
+        let said = String::from_utf8_lossy(&body);
+        if let Some(child) = &mut syncing {
+            child.wait().unwrap();
+        }
+        if status != 200 || !said.contains("\"report\"") {
+            return Err(format!("collecting ended with {status}: {said}"));
         }
         Ok(())
     }
@@ -181,9 +204,19 @@ impl Soak {
         if memory > SERVER_MEMORY {
             return Err(format!("the server took {memory} bytes of memory"));
         }
+        let (taken, written) = (client::size(server.data()), self.books.bytes());
+        if taken > 2 * written + SERVER_BYTES {
+            return Err(format!("the data folder takes {taken} bytes for {written} that were written"));
+        }
         for client in &self.clients {
             client.check_disk()?;
+            if client.peak.bytes() > SYNC_MEMORY {
+                return Err(format!("a sync of {} took {} bytes of memory", client.name, client.peak.bytes()));
+            }
         }
+        let most = self.clients.iter().map(|client| client.peak.bytes()).max().unwrap_or(0);
+        self.counts.insert("MB of memory at a sync's peak", most >> 20);
+        self.counts.insert("MB of the server's data folder", taken >> 20);
         self.counts.insert("contents written", self.books.written());
         self.counts.insert("contents looked for", self.books.required());
         self.counts.insert("MB of memory at the server's peak", memory >> 20);

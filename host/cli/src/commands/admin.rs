@@ -6,8 +6,8 @@ use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opship_client::net::{Admin, ServerUrl};
 use opship_client::{ClientError, WorkingCopy};
+use opship_storage::Store;
 use opship_storage::upkeep::CheckOptions;
-use opship_storage::{StorageError, Store};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -119,7 +119,13 @@ fn fsck(arguments: &Fsck, json: bool) -> Result<bool, ClientError> {
         return Ok(is_well);
     }
     findings.iter().for_each(print_finding);
-    let read = [("versions", "version"), ("nodes", "tree node"), ("blobs", "content"), ("chunks", "chunk")];
+    let read = [
+        ("versions", "version"),
+        ("entries", "entry"),
+        ("nodes", "tree node"),
+        ("blobs", "content"),
+        ("chunks", "chunk"),
+    ];
     let read = read.map(|(key, noun)| output::count(number(&report, key), noun)).join(", ");
     let found =
         if findings.is_empty() { "all is well".to_owned() } else { output::count(findings.len() as u64, "finding") };
@@ -153,16 +159,10 @@ fn offline(data: &Path, repair: bool, json: bool) -> Result<Value, ClientError> 
             data.display()
         )));
     }
-    let refused = |error: StorageError| ClientError::Refused(error.to_string());
-    let store = Store::open(data).map_err(refused)?;
-    let token =
-        std::fs::read_to_string(store.admin_token_file()).map_err(ClientError::io("reading the admin token"))?;
-    let admin = store.authenticate(token.trim()).map_err(refused)?;
-    let admin =
-        admin.ok_or_else(|| ClientError::Refused("the admin token of the data folder is not valid".to_owned()))?;
     let bar = Bar::new(json);
     let mut tell = |progress: opship_storage::upkeep::Progress| bar.tell(progress.step, progress.done, progress.total);
-    let report = store.check(&admin, &CheckOptions { repair }, &mut tell).map_err(refused)?;
+    let report = Store::check_closed(data, &CheckOptions { repair }, &mut tell);
+    let report = report.map_err(|error| ClientError::Refused(error.to_string()))?;
     serde_json::to_value(report).map_err(|error| ClientError::Protocol { detail: error.to_string() })
 }
 

@@ -112,11 +112,11 @@ pub(crate) fn path_of_hash(db: &Connection, hash: &Hash) -> rusqlite::Result<Vec
     statement.query_map([hash.as_bytes()], read)?.collect()
 }
 
-/// The paths of files and links whose text holds this, in byte order.
-pub(crate) fn paths_like(db: &Connection, text: &str) -> rusqlite::Result<Vec<TreePath>> {
-    let mut statement = db.prepare_cached("SELECT path FROM node WHERE instr(path, ?1) AND kind <> 1 ORDER BY path")?;
-    let paths = statement.query_map([text], |row| row.get::<_, String>(0))?;
-    paths.map(|path| TreePath::new(path?).map_err(|error| damaged(0, error))).collect()
+/// The paths whose text holds this, with their kinds, in byte order.
+pub(crate) fn paths_like(db: &Connection, text: &str) -> rusqlite::Result<Vec<(TreePath, Kind)>> {
+    let sql = format!("SELECT {COLUMNS} FROM node WHERE instr(path, ?1) ORDER BY path");
+    let rows = db.prepare_cached(&sql)?.query_map([text], read)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(rows.into_iter().map(|(path, row)| (path, row.node.kind())).collect())
 }
 
 /// Sets the row of a path.

@@ -10,7 +10,7 @@ use opship_record::TreePath;
 use opship_record::answer::Verdict;
 use opship_record::effect::{After, Before, Change};
 use opship_record::entry::BodyKind;
-use opship_record::node::{Content, DEFAULT_FILE_MODE, Node};
+use opship_record::node::{Content, DEFAULT_FILE_MODE, Kind, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the entries that are settled together did to a path.
@@ -80,20 +80,31 @@ impl Sync<'_> {
         let paths: Vec<TreePath> = own.keys().chain(&moved).cloned().collect::<BTreeSet<_>>().into_iter().collect();
         let (mut apply, mut assume) = (Vec::new(), Vec::new());
         self.ahead.extend(paths.iter().cloned());
-        for (path, theirs) in self.api.nodes(&paths, None).await? {
+        let above = own.keys().flat_map(above).filter(|path| !path.is_root());
+        let asked: Vec<TreePath> = above.chain(paths.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect();
+        let mut ahead =
+            Ahead { theirs: self.api.nodes(&asked, None).await?.into_iter().collect(), own: BTreeSet::new() };
+        // Folders before what is in them.
+        for path in paths {
+            let (theirs, ours) = (ahead.theirs.get(&path).cloned().flatten(), self.copy.node(&path)?);
+            let is_folder = ours.as_ref().is_some_and(|node| node.kind() == Kind::Directory);
             // A later entry that is not settled here speaks for the path now.
             let maker = self.copy.origin(&path)?.and_then(|origin| origin.entry);
             if maker.is_some_and(|number| !numbers.contains(&number)) {
+                ahead.own.extend(is_folder.then_some(path));
                 continue;
             }
             let fate = match own.get(&path) {
-                Some(own) => fate(own, theirs.as_ref(), self.copy.node(&path)?.as_ref()),
+                Some(own) => fate(own, theirs.as_ref(), ours.as_ref(), ahead.lies_in_no_folder(&path)),
                 None => Fate::Theirs,
             };
+            if matches!(fate, Fate::Ours) && is_folder {
+                ahead.own.insert(path.clone());
+            }
             match (fate, own.get(&path)) {
                 (Fate::Ours, _) => assume.push((path, theirs)),
                 (Fate::Both, Some(own)) => {
-                    let copy = self.copy_beside(&path, &own.after)?;
+                    let copy = self.copy_beside(&path, &ahead.folder_of_both(&path), &own.after)?;
                     report.conflict_copies.extend(copy.as_ref().map(TreePath::to_string));
                     // Without a copy it is the server that keeps the bytes, pinned by an entry that has ended.
                     if copy.is_some() || entries.iter().any(|e| e.number == own.entry && e.verdict().is_some()) {
@@ -137,13 +148,13 @@ impl Sync<'_> {
         Ok(())
     }
 
-    fn copy_beside(&self, path: &TreePath, after: &After) -> Result<Option<TreePath>, ClientError> {
+    fn copy_beside(&self, path: &TreePath, folder: &TreePath, after: &After) -> Result<Option<TreePath>, ClientError> {
         match after {
             After::File { hash, mode, mtime, .. } => {
                 let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
-                self.copy.conflict_copy_of(path, hash, mode, *mtime)
+                self.copy.conflict_copy_of(path, folder, (hash, mode, *mtime))
             }
-            After::Symlink { target, mtime } => self.copy.conflict_link(path, target, *mtime).map(Some),
+            After::Symlink { target, mtime } => self.copy.conflict_link(path, folder, (target, *mtime)).map(Some),
             _ => Ok(None),
         }
     }
@@ -164,11 +175,46 @@ fn note(own: &mut BTreeMap<TreePath, Own>, change: Change, entry: u64, in_place:
     }
 }
 
-fn fate(own: &Own, theirs: Option<&Node>, ours: Option<&Node>) -> Fate {
+/// All folders above a path, the nearest first.
+fn above(path: &TreePath) -> impl Iterator<Item = TreePath> + use<> {
+    std::iter::successors(path.parent(), TreePath::parent)
+}
+
+/// What the tree will be.
+struct Ahead {
+    /// What the server holds, of the paths that are settled and of all folders above them.
+    theirs: BTreeMap<TreePath, Option<Node>>,
+    /// Folders of ours that stay, whatever the server holds there.
+    own: BTreeSet<TreePath>,
+}
+
+impl Ahead {
+    /// Will a file or link of theirs be in the place of a folder above the path?
+    fn lies_in_no_folder(&self, path: &TreePath) -> bool {
+        above(path).any(|above| {
+            let theirs = self.theirs.get(&above).and_then(Option::as_ref);
+            theirs.is_some_and(|node| node.kind() != Kind::Directory) && !self.own.contains(&above)
+        })
+    }
+
+    /// The nearest folder above a path that both will have: what is put there stays there.
+    fn folder_of_both(&self, path: &TreePath) -> TreePath {
+        let is_folder = |above: &TreePath| {
+            let theirs = self.theirs.get(above).and_then(Option::as_ref);
+            theirs.is_some_and(|node| node.kind() == Kind::Directory) || self.own.contains(above)
+        };
+        above(path).find(is_folder).unwrap_or_default()
+    }
+}
+
+fn fate(own: &Own, theirs: Option<&Node>, ours: Option<&Node>, lies_in_no_folder: bool) -> Fate {
     let theirs_content = theirs.map(Node::content);
     if theirs_content == ours.map(Node::content) {
         // The same on both sides; only mode or time may differ, and ours is the newer where nobody else changed it.
         return if own.in_place && theirs.is_some() { Fate::Ours } else { Fate::Theirs };
+    }
+    if lies_in_no_folder {
+        return if matches!(own.after, After::File { .. } | After::Symlink { .. }) { Fate::Both } else { Fate::Theirs };
     }
     if own.in_place && stands(&own.before, theirs_content.as_ref()) {
         return Fate::Ours;

@@ -4,7 +4,7 @@ use super::Sync;
 use super::put::{PutReport, State, made};
 use crate::{ClientError, Conflict, ConflictCopy};
 use opship_record::TreePath;
-use opship_record::node::Node;
+use opship_record::node::{Kind, Node};
 
 /// Which side of a conflict is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,27 +62,51 @@ impl Sync<'_> {
         given: &[State],
     ) -> Result<Vec<State>, ClientError> {
         let path = &conflict.path;
-        let own = match (&copy.at, copy.entry) {
-            (Some(at), _) => self.copy.node(at)?,
-            (None, Some(entry)) if keep != Keep::Theirs => self.recorded(entry, path)?,
-            (None, _) => None,
-        };
-        let mut states = Vec::new();
-        states.extend(copy.at.iter().map(|at| (at.clone(), None)));
-        match (keep, own) {
-            (Keep::Theirs, _) => {}
-            (Keep::Mine, Some(own)) => states.push((path.clone(), Some(own))),
-            (Keep::Both, Some(own)) => {
-                let taken = |to: &TreePath| given.iter().any(|(path, node)| path == to && node.is_some());
-                states.push((self.copy.free_name(path, copy.at.as_ref(), &taken)?, Some(own)));
-            }
-            (Keep::Mine | Keep::Both, None) => {
-                return Err(ClientError::Refused(format!(
-                    "the copy of '{path}' is not here any more; nothing is left to decide"
-                )));
+        let own = self.own(path, copy, keep)?;
+        let mut states: Vec<State> = copy.at.iter().map(|at| (at.clone(), None)).collect();
+        if let Some(at) = &copy.at {
+            for (below, _) in &own {
+                states.push((at.append(below).map_err(opship_record::Error::from)?, None));
             }
         }
+        if keep == Keep::Theirs {
+            return Ok(states);
+        }
+        if own.is_empty() {
+            return Err(ClientError::Refused(format!(
+                "the copy of '{path}' is not here any more; nothing is left to decide"
+            )));
+        }
+        // What another decision puts in the place of a folder above it stays; this one then goes beside.
+        let to = match keep {
+            Keep::Mine if folder_left(path, given) == path.parent().unwrap_or_default() => path.clone(),
+            _ => self.kept_at(path, copy, given)?,
+        };
+        for (below, node) in own {
+            states.push((to.append(&below).map_err(opship_record::Error::from)?, Some(node)));
+        }
         Ok(states)
+    }
+
+    /// Where a copy that stays goes; `given` is what was decided before.
+    fn kept_at(&self, path: &TreePath, copy: &ConflictCopy, given: &[State]) -> Result<TreePath, ClientError> {
+        let taken = |to: &TreePath| given.iter().any(|(path, node)| path == to && node.is_some());
+        let stays = |at: &&TreePath| folder_left(at, given) == at.parent().unwrap_or_default();
+        self.copy.free_name(path, copy.at.as_ref().filter(stays), &folder_left(path, given), &taken)
+    }
+
+    /// The state that is to be decided about, with all that is below it: paths from it on.
+    fn own(&self, path: &TreePath, copy: &ConflictCopy, keep: Keep) -> Result<Vec<(TreePath, Node)>, ClientError> {
+        let Some(at) = &copy.at else {
+            let recorded = match copy.entry.filter(|_| keep != Keep::Theirs) {
+                Some(entry) => self.recorded(entry, path)?,
+                None => None,
+            };
+            return Ok(recorded.map(|node| (TreePath::root(), node)).into_iter().collect());
+        };
+        let itself = self.copy.node(at)?.map(|node| (at.clone(), node));
+        let all = itself.into_iter().chain(self.copy.nodes(at)?);
+        Ok(all.filter_map(|(path, node)| Some((path.strip_prefix(at)?, node))).collect())
     }
 
     /// What an entry that ended `rebased` had recorded of a path.
@@ -91,4 +115,15 @@ impl Sync<'_> {
         let changes = self.copy.lists(entry)?.changes;
         Ok(changes.iter().find(|change| change.path == *path).and_then(|change| made(change, now.as_ref())).flatten())
     }
+}
+
+/// The nearest folder above a path that is not `given` to be a file or link.
+fn folder_left(path: &TreePath, given: &[State]) -> TreePath {
+    let above = || std::iter::successors(path.parent(), TreePath::parent);
+    let is_no_folder = |above: &TreePath| {
+        given.iter().any(|(path, node)| path == above && node.as_ref().is_some_and(|n| n.kind() != Kind::Directory))
+    };
+    // The highest that is none decides: nothing below it is left.
+    let highest = above().filter(is_no_folder).last();
+    highest.as_ref().unwrap_or(path).parent().unwrap_or_default()
 }

@@ -99,7 +99,8 @@ fn a_conflict_copy_stands_beside_the_file_and_is_a_change_of_ours() {
     let f = folder();
     f.write("d/a.txt", "mine");
     f.copy.append_changes().unwrap();
-    let copy = || f.copy.conflict_copy_of(&path("d/a.txt"), &Hash::of(b"mine"), 0o644, 0).unwrap().unwrap();
+    let copy =
+        || f.copy.conflict_copy_of(&path("d/a.txt"), &path("d"), (&Hash::of(b"mine"), 0o644, 0)).unwrap().unwrap();
     let at = copy();
     assert!(at.as_str().starts_with("d/a (conflict ") && at.as_str().ends_with(").txt"), "{at}");
     let second = copy();
