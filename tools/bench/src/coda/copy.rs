@@ -140,6 +140,15 @@ impl Copy<'_> {
         let printed = self.json(&["--json", "sync", "--dry-run", "--ship", "auto"])?;
         let time = start.elapsed();
         let entries = printed["entries"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let slowest = |bytes: u64| bytes * 1_000_000 / link.rate.max(1);
+        if entries
+            .iter()
+            .any(|entry| entry["predicted_micros"].as_u64() < entry["predicted_bytes"].as_u64().map(slowest))
+        {
+            return Err(BenchError::Failed(format!(
+                "the client does not predict for the link that was set: {printed}"
+            )));
+        }
         let by_operation = entries.iter().filter(|entry| entry["way"] == "operation").count();
         let way = match by_operation {
             0 => Way::Value,

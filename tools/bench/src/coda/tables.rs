@@ -35,11 +35,12 @@ pub(super) struct Size {
     faster: &'static str,
 }
 
-const TIMES: [&str; 20] = [
+const TIMES: [&str; 21] = [
     "test",
     "size",
     "computing: value s",
     "operation s",
+    "choosing s",
     "9.6k: value s",
     "9.6k operation s",
     "9.6k times",
@@ -166,7 +167,8 @@ fn times(cells: &[Cell]) -> Table {
     let mut table =
         Table::new("Time of propagation: link in virtual time, round trip 100 ms, and measured computing", &TIMES);
     for cell in cells {
-        let computing = [&cell.value, &cell.operation].map(|trace| Field::fine(trace.computing.as_secs_f64()));
+        let computing = [cell.value.computing, cell.operation.computing, cell.choosing];
+        let computing = computing.map(|time| Field::fine(time.as_secs_f64()));
         let at = |(number, rate): (usize, &u64)| {
             let seconds = |time: Duration| Field::fine(time.as_secs_f64());
             let way = format!("{}{}", cell.ways[number].name(), if cell.is_slower(number) { " SLOWER" } else { "" });
