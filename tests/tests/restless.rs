@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of the file that is written to.
-const LENGTH: u64 = 3 << 20;
+/// Bytes of the file that is written to: more than is read at once before it is sent.
+const LENGTH: u64 = 5 << 20;
 /// Bytes a second on the link: reading the file takes much less than sending it.
 const RATE: u64 = 2 << 20;
 
@@ -77,7 +77,7 @@ fn a_file_that_grows_is_shipped_as_it_was_found_once_and_notes_beside_it_arrive(
     let (place, server, here, tap) = beside_notes();
     let log = OpenOptions::new().append(true).open(here.join("log")).unwrap();
     let line = b"a line of a log that somebody writes all the time\n";
-    let writer = Writer::start(log, Duration::from_millis(300), move |mut file, _| file.write_all(line).unwrap());
+    let writer = Writer::start(log, Duration::from_millis(10), move |mut file, _| file.write_all(line).unwrap());
     run_through(&place, &tap, &server, &here, &["sync"]);
     assert!(writer.stop() > 2, "nobody wrote meanwhile");
     let sent = tap.count().sent;
@@ -98,7 +98,7 @@ fn a_file_that_grows_is_shipped_as_it_was_found_once_and_notes_beside_it_arrive(
 fn a_file_that_is_written_over_again_and_again_keeps_nothing_back_and_is_sent_twice_at_most() {
     let (place, server, here, tap) = beside_notes();
     let file = OpenOptions::new().write(true).open(here.join("log")).unwrap();
-    let writer = Writer::start(file, Duration::from_millis(400), |file, n| {
+    let writer = Writer::start(file, Duration::from_millis(60), |file, n| {
         file.write_all_at(&noise(n, 4096), LENGTH - 8192).unwrap();
     });
     point(&here, tap.address());
