@@ -348,6 +348,9 @@ fn without_file_watches_it_looks_from_time_to_time_and_says_why() {
 fn a_watch_that_was_stopped_does_not_make_a_sync_wait_for_ever() {
     let two = two();
     let watch = two.watch(&two.here);
+    // It has done its first sync then, and waits: it holds nothing that others need.
+    two.place.ok(&two.here, ["sync"]);
+    eventually(|| (two.watch_state(&two.here)["state"]["mode"] == "watching").then_some(()));
     watch.signal(Signal::STOP);
     let mut child = two.place.command(&two.here).arg("sync").stderr(Stdio::piped()).spawn().unwrap();
     eventually(|| child.try_wait().unwrap());
