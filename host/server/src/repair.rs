@@ -6,8 +6,8 @@ use crate::ship::Context;
 use opship_record::entry::PartKind;
 use opship_record::record::Lists;
 use opship_record::{Hash, Hasher};
+use opship_residual::Residual;
 use opship_residual::apply::Base;
-use opship_residual::{Residual, ResidualError};
 use opship_world::{Produced, ProducedBody, Spill, SpillFile};
 use std::io::{self, Write};
 
@@ -37,7 +37,7 @@ pub(crate) fn repair(context: &Context, parts: &Parts, lists: &Lists, ran: &Ran)
         let base_hash = replayed.map_or(Hash::of_empty(), |made| made.hash);
         let mut sink = Sink::new(context.state.spill.as_ref());
         match item.repair.apply((&base_hash, &Made(replayed)), length, &mut sink) {
-            Err(ResidualError::Io(error)) => return Err(Halt::Failed(format!("repairing '{}': {error}", change.path))),
+            // Damaged compression is an error of reading too.
             Err(error) => tracing::info!(path = %change.path, %error, "a residual does not fit"),
             Ok(_) => {
                 let made = sink.finish();

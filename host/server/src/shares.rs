@@ -99,11 +99,15 @@ impl Reserved {
     /// Sets aside so many bytes in all, once there is memory for them.
     pub(crate) async fn hold(&mut self, bytes: usize) {
         while self.bytes < bytes {
-            // Who has the principal's turn waits for one of all, and who has that for nothing more: so nobody waits for ever.
+            // Only who has the principal's turn waits for one of all, and who has both for nothing more: so nobody waits for
+            // ever.
             if self.own_turn.is_none() && !take(&self.share.memory, &mut self.permits) {
                 self.own_turn = Some(Arc::clone(&self.share.turn).lock_owned().await);
             }
             if self.turn.is_none() && !take(&self.all, &mut self.permits) {
+                if self.own_turn.is_none() {
+                    self.own_turn = Some(Arc::clone(&self.share.turn).lock_owned().await);
+                }
                 // It is never closed.
                 self.turn = Arc::clone(&self.turns).acquire_owned().await.ok();
             }
@@ -161,5 +165,21 @@ mod tests {
             begun.retain_mut(|memory| memory.hold(BODY).now_or_never().is_none());
             assert!(begun.len() < before, "none of {before} comes to its end");
         }
+    }
+
+    #[tokio::test]
+    async fn who_has_a_turn_of_all_waits_for_nobody() {
+        async fn all(memory: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+            let free = u32::try_from(memory.available_permits()).unwrap();
+            Arc::clone(memory).acquire_many_owned(free).await.unwrap()
+        }
+        let shares = Shares::new();
+        let mut earlier = held(&shares, 3, STEP).await;
+        let _others = all(&shares.memory).await;
+        let mut later: Vec<Reserved> = (0..4).filter_map(|_| held(&shares, 3, STEP).now_or_never()).collect();
+        let _rest = all(&shares.of(3).memory).await;
+        let mut waiting = std::pin::pin!(earlier.hold(BODY));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(later[0].hold(BODY).now_or_never().is_some());
     }
 }

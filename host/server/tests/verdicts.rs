@@ -11,7 +11,7 @@ use opship_record::effect::{After, Change};
 use opship_record::entry::{Body, Entry, Part, PartKind};
 use opship_record::record::Record;
 use opship_residual::parity::{Code, Parity};
-use opship_residual::residual::{Item, Repair, Residual};
+use opship_residual::residual::{Delta, Item, Repair, Residual};
 use std::time::Duration;
 
 /// What to spoil in a record, and what the answer must then name.
@@ -163,6 +163,7 @@ async fn a_residual_that_does_not_give_what_was_recorded_counts_for_nothing() {
     let mut parts = vec![
         residual(Repair::delta(b"OTHER", (&Hash::of(b"input"), b"input")).unwrap()),
         residual(Repair::delta(b"other", wrong).unwrap()),
+        residual(Repair::Delta(Delta::from_bytes(b"no document".to_vec()))),
         residual(Repair::Parity(Parity::of(&b"OTHER"[..], Code::new(16, 5).unwrap()).unwrap())),
         Part::inline(PartKind::Residual, b"no residual".to_vec()),
     ];

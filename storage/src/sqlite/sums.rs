@@ -52,7 +52,7 @@ pub(super) fn of_columns<'a>(values: impl IntoIterator<Item = ValueRef<'a>>) -> 
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     }
-    first_bytes(&hasher.finish())
+    hasher.finish().mark()
 }
 
 /// The checksum of what an entry pins, in any order and each as often as it is named.
@@ -62,11 +62,5 @@ pub(super) fn of_pins(pinned: &[Hash]) -> [u8; SUM] {
     sorted.dedup();
     let mut hasher = Hasher::new();
     sorted.iter().for_each(|hash| hasher.update(hash.as_bytes()));
-    first_bytes(&hasher.finish())
-}
-
-fn first_bytes(hash: &Hash) -> [u8; SUM] {
-    let mut sum = [0; SUM];
-    sum.copy_from_slice(&hash.as_bytes()[..SUM]);
-    sum
+    hasher.finish().mark()
 }

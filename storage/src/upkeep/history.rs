@@ -8,7 +8,7 @@ use crate::sqlite::rows::{self, Maker, Makers, VersionRow};
 use crate::sqlite::{self, Result, nodes, upkeep};
 use opship_record::Hash;
 use opship_record::version::Version;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Check<'_> {
     /// Each entry is as it was written, and none is missing.
@@ -56,10 +56,10 @@ impl Check<'_> {
         for what in broken {
             self.find("version-chain", format!("workspace '{name}': {what}"));
         }
-        let forgotten = |number: &u64| versions.iter().any(|row| row.number == *number && row.is_forgotten);
+        let forgotten: BTreeSet<u64> = versions.iter().filter(|row| row.is_forgotten).map(|row| row.number).collect();
         let kept: Vec<(u64, Hash)> = decoded
             .iter()
-            .filter(|(number, _)| !forgotten(number))
+            .filter(|(number, _)| !forgotten.contains(number))
             .map(|(number, version)| (*number, version.root))
             .collect();
         self.follow(workspace, name, &kept, progress)
@@ -76,8 +76,11 @@ impl Check<'_> {
             return Ok((versions, makers));
         }
         let mut some = Vec::new();
-        let last = makers.as_ref().map_or(0, |makers| makers.last);
-        for number in 0..=i64::try_from(last).unwrap_or(i64::MAX) {
+        // Numbers may be damaged too: no further than there can be rows, and where entries speak of versions.
+        let made = makers.iter().flat_map(|makers| makers.by_version.iter().map(|(number, _)| *number));
+        let rows = makers.as_ref().map_or(0, |makers| makers.by_version.len() as u64);
+        let numbers: BTreeSet<u64> = (0..=rows).chain(made).collect();
+        for number in numbers.into_iter().filter_map(|number| i64::try_from(number).ok()) {
             let found = self.read(&what, |connection| rows::versions(connection, workspace, number, number))?;
             some.extend(found.unwrap_or_default());
         }
