@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use opship_tests::{Place, Server, assert_same_tree};
+use opship_tests::{Place, Printed, Server, assert_same_tree};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -109,4 +109,43 @@ fn a_sync_that_was_cut_off_before_takes_nothing_away() {
     let killed = place.command(here).arg("sync").env("OPSHIP_FAILPOINT", "history-forgotten").output().unwrap();
     assert_eq!(killed.status.code(), None, "{}", String::from_utf8_lossy(&killed.stderr));
     restored.come_together(&["two"]);
+}
+
+#[test]
+fn who_may_only_read_and_has_changed_something_notices_it_too() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("file"), "text").unwrap();
+    place.ok(&here, ["sync"]);
+    let home = place.folder("people/ron");
+    let ron = |folder: &Path, arguments: &[&str]| -> Printed {
+        let mut command = place.command(folder);
+        command.env("HOME", &home).env("XDG_STATE_HOME", home.join("state")).args(arguments).output().unwrap().into()
+    };
+    let line = place.ok(&here, ["admin", "invite", "ron", "--role", "read"]);
+    assert_eq!(ron(&home, &["join", line.trim(), "work"]).code, Some(0));
+    let work = home.join("work");
+    let address = server.authority();
+    let start = || Server::start_with(&place, "data", |command| command.args(["--listen", &address]));
+    assert!(server.stop().success());
+    copy(&place.path("data"), &place.path("backup"));
+    let server = start();
+    fs::write(here.join("newer"), "newer").unwrap();
+    place.ok(&here, ["sync"]);
+    assert_eq!(ron(&work, &["sync"]).code, Some(0));
+    fs::write(work.join("mine"), "mine").unwrap();
+    assert!(server.stop().success());
+    fs::remove_dir_all(place.path("data")).unwrap();
+    copy(&place.path("backup"), &place.path("data"));
+    let _server = start();
+    for later in ["later", "and later"] {
+        fs::write(here.join(later), later).unwrap();
+        place.ok(&here, ["sync"]);
+        let refused = ron(&work, &["sync"]);
+        assert!(refused.code == Some(126) && refused.to_string().contains("role 'write'"), "{refused}");
+        for (name, text) in [("newer", "newer"), ("mine", "mine"), (later, later)] {
+            assert_eq!(fs::read_to_string(work.join(name)).unwrap(), text);
+        }
+    }
 }

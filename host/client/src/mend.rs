@@ -54,8 +54,10 @@ impl WorkingCopy {
             let mended = match entry.kind {
                 BodyKind::Value => {
                     let mended = mend(&self.shared, entry.number, &mut at_hand)?;
-                    let gone_now = gone(&self.shared, entry.number, &mut at_hand)?;
-                    let mut restless: BTreeSet<TreePath> = gone_now.into_iter().collect();
+                    let mut restless = BTreeSet::new();
+                    if !mended {
+                        restless.extend(gone(&self.shared, entry.number, &mut at_hand)?);
+                    }
                     restless.extend(asked.get(&entry.number).cloned().flatten());
                     let apart = steady(&self.shared, &staging, entry.number, restless)?;
                     result.apart.extend(apart);

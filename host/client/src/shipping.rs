@@ -4,8 +4,9 @@ use crate::choice::Prediction;
 use crate::db::index::Row;
 use crate::db::{index, log, meta, remote, set_meta, waits};
 use crate::fs::OPSHIP;
-use crate::log::{Deferred, EntryState, LogEntry};
+use crate::log::{Deferred, EntryState, LogEntry, Traffic};
 use crate::{ClientError, WorkingCopy};
+use opship_record::answer::Answer;
 use opship_record::node::Node;
 use opship_record::{Hash, Hasher, TreePath};
 use opship_residual::{Signature, Signer};
@@ -93,9 +94,18 @@ impl WorkingCopy {
         Ok(log::set_prediction(&self.shared.db.read(), number, prediction)?)
     }
 
-    /// Remembers how long it took from an entry's first request to its verdict.
-    pub(crate) fn set_shipped_micros(&self, number: u64, micros: u64) -> Result<(), ClientError> {
-        Ok(log::set_shipped_micros(&self.shared.db.read(), number, micros)?)
+    /// As [`WorkingCopy::mark_answer`], of an entry that has ended so long after its first request.
+    pub(crate) fn mark_end(
+        &self,
+        number: u64,
+        answer: &Answer,
+        traffic: Traffic,
+        micros: u64,
+    ) -> Result<(), ClientError> {
+        self.shared.db.write(|db| {
+            log::answer(db, number, answer, traffic)?;
+            Ok(log::set_shipped_micros(db, number, micros)?)
+        })
     }
 
     /// The paths that entries changed which ended since the last pull that was complete.

@@ -2,11 +2,12 @@
 //! not be sent again and again.
 
 use crate::ClientError;
+use crate::capture::keep_copy;
 use crate::db::index::{self, Row};
 use crate::db::{keep, log, waits};
 use crate::fs::{Found, copy_hashed, is_racy, now_nanos};
 use crate::mend::rewrite;
-use crate::staging::{KEPT, Staging, kept_path};
+use crate::staging::{KEPT, Staging};
 use crate::values;
 use crate::working_copy::Shared;
 use opship_record::effect::{Before, Change};
@@ -107,12 +108,7 @@ fn copy_of(shared: &Shared, staging: &Staging, path: &TreePath) -> Result<Option
     if look() != Some(found) || length != found.signature.size {
         return Ok(None);
     }
-    file.sync_all().map_err(failed())?;
-    match shared.root.rename(&at, &kept_path(&hash)) {
-        // It is kept for another entry.
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-        renamed => renamed.map_err(failed())?,
-    }
+    keep_copy(shared, &hash, &at)?;
     shared.root.sync_directory(KEPT).map_err(failed())?;
     Ok(Some(KeptCopy { hash, found, taken }))
 }

@@ -106,7 +106,7 @@ impl Bundle {
         let mut batches = Batches::new::<ClientError>(wanted, &mut is_folder)?;
         taking.hold(&moved)?;
         failpoint::hit("bundle-checked");
-        let mut unconfirmed = Unconfirmed::begin(copy, claim)?;
+        let unconfirmed = Unconfirmed::begin(copy, claim)?;
         while let Some(batch) = batches.next() {
             let begun = Instant::now();
             progress.step("applying the bundle", done, total);

@@ -12,7 +12,7 @@ use crate::{ClientError, WorkingCopy};
 use opship_record::entry::{Body, BodyKind};
 use opship_record::node::Node;
 use opship_record::plan::Stdin;
-use opship_record::{Hash, TreePath, codec, effect, observation, record};
+use opship_record::{Hash, TreePath, codec, effect, observation, record, tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -62,6 +62,11 @@ pub(super) fn plan(
     let lock = copy.lock()?;
     let pending = copy.pending()?;
     let states = if between_versions(copy)? { None } else { Some(states(copy)?) };
+    let paths = states.as_ref().map_or(0, Vec::len);
+    if paths as u64 > MAX_PATHS {
+        let most = format!("the workspace has {paths} paths; a bundle takes {MAX_PATHS} at most");
+        return Err(ClientError::Refused(most));
+    }
     let mut entries = Vec::new();
     for entry in &pending {
         entries.push(bundled(copy, entry)?);
@@ -72,7 +77,8 @@ pub(super) fn plan(
         copy.mark_sent(&numbers)?;
     }
     drop(lock);
-    let mut gathered = Gathered { copy, book, contents: BTreeMap::new(), order: Vec::new(), nodes: Vec::new() };
+    let (contents, seen) = (BTreeMap::new(), BTreeSet::new());
+    let mut gathered = Gathered { copy, book, contents, order: Vec::new(), nodes: Vec::new(), seen };
     gathered.of_version(states.as_deref().unwrap_or_default(), left_out);
     for (entry, bundled) in pending.iter().zip(&entries) {
         gathered.of_entry(entry, bundled)?;
@@ -82,10 +88,6 @@ pub(super) fn plan(
         states.as_ref().map(|states| root_of(states)).transpose().map_err(ClientError::io("reading the index"))?;
     let version = root.map(|root| Claim { number: base, mark: mark.map(Into::into), root });
     let states = states.unwrap_or_default();
-    if states.len() as u64 > MAX_PATHS {
-        let most = format!("the workspace has {} paths; a bundle takes {MAX_PATHS} at most", states.len());
-        return Err(ClientError::Refused(most));
-    }
     let (contents, nodes) = gathered.finish();
     let head = Head {
         format: FORMAT,
@@ -153,6 +155,8 @@ struct Gathered<'a> {
     /// In the order of the paths, in which they are read.
     order: Vec<Hash>,
     nodes: Vec<Vec<u8>>,
+    /// The hashes of the nodes: what is below one of them was gathered too.
+    seen: BTreeSet<Hash>,
 }
 
 impl Gathered<'_> {
@@ -192,7 +196,9 @@ impl Gathered<'_> {
                 if let Some(Stdin::Blob { hash }) = &step.stdin {
                     hashes.insert(*hash);
                 }
-                if let Some(bytes) = self.book.bytes(&step.module)? {
+                if !self.contents.contains_key(&step.module)
+                    && let Some(bytes) = self.book.bytes(&step.module)?
+                {
                     self.add(&step.module, bytes.len() as u64, Source::Bytes(bytes));
                 }
                 for mount in step.mounts.iter().flatten() {
@@ -212,13 +218,16 @@ impl Gathered<'_> {
 
     /// A mount that is not whole here is the server's: it came from there.
     fn of_mount(&mut self, tree: &Hash) {
+        if self.seen.contains(tree) {
+            return;
+        }
         let store = self.book.mounts();
         let Ok(Closure { nodes, blobs }) = store.closure(tree) else { return };
         for (hash, length) in blobs {
             self.add(&hash, length, Source::File(store.blob_path(&hash)));
         }
         for node in nodes {
-            if !self.nodes.contains(&node) {
+            if self.seen.insert(tree::hash_of(&node)) {
                 self.nodes.push(node);
             }
         }

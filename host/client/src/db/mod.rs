@@ -70,7 +70,12 @@ pub(crate) fn meta<T: rusqlite::types::FromSql>(db: &Connection, key: &str) -> r
 
 /// Sets a named value.
 pub(crate) fn set_meta(db: &Connection, key: &str, value: impl rusqlite::ToSql) -> rusqlite::Result<()> {
-    db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?.execute(params![key, value])?;
+    // What stays as it is is not written: each write is synced.
+    db.prepare_cached(
+        "INSERT INTO meta (key, value) VALUES (?1, ?2) \
+         ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
+    )?
+    .execute(params![key, value])?;
     Ok(())
 }
 

@@ -130,6 +130,9 @@ impl Silence {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         let Some(borne) = self.borne() else {
             self.since = None;
+            // Looked at again then: nobody reads when the body ends, so nothing else would begin to wait for the server.
+            self.end.as_mut().reset(Instant::now() + self.longest);
+            let _ = self.end.as_mut().poll(cx);
             return Poll::Pending;
         };
         let since = *self.since.get_or_insert_with(Instant::now);

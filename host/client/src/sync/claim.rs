@@ -43,7 +43,7 @@ impl Unconfirmed {
     }
 
     /// All of the bundle is applied: the working copy stands on its version.
-    pub(crate) fn finish(&mut self, copy: &WorkingCopy, claim: &Claim, unknown: bool) -> Result<(), ClientError> {
+    pub(crate) fn finish(&self, copy: &WorkingCopy, claim: &Claim, unknown: bool) -> Result<(), ClientError> {
         copy.set_base(claim.number, claim.mark.map(Into::into))?;
         if !self.unsettled && !unknown {
             copy.set_setting(UNSETTLED, "")?;

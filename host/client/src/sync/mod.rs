@@ -285,7 +285,14 @@ impl<'a> Sync<'a> {
     /// Somebody who may not ship, or for whom there is no room, still gets what others made.
     async fn refused(&mut self, error: ClientError, report: &mut SyncReport) -> ClientError {
         let ClientError::Problem { status: 403 | 507, .. } = &error else { return error };
-        match self.pull(&mut report.pulled).await {
+        let mut pulled = self.pull(&mut report.pulled).await;
+        if matches!(&pulled, Err(ClientError::Problem { kind, .. }) if kind == OTHER_HISTORY) {
+            pulled = match self.begin_anew(&mut report.pulled).await {
+                Ok(()) => self.pull(&mut report.pulled).await,
+                Err(error) => Err(error),
+            };
+        }
+        match pulled {
             Ok(_) => ClientError::Refused(format!(
                 "{error}; what others changed was pulled all the same. Your changes stay here: 'opship status' lists them, \
                  'opship drop' takes an entry out of the log"

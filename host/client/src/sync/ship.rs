@@ -399,12 +399,13 @@ impl Sync<'_> {
         }
         let mut traffic = traffic;
         traffic += counter.count().since(before);
-        self.copy.mark_answer(entry.number, &answer, traffic)?;
         if answer.status == Status::Ended {
             let started = shipping.progress.started.get(&entry.number);
             let micros = started.map_or(0, |start| u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
-            self.copy.set_shipped_micros(entry.number, micros)?;
+            self.copy.mark_end(entry.number, &answer, traffic, micros)?;
             self.learn(entry, &answer)?;
+        } else {
+            self.copy.mark_answer(entry.number, &answer, traffic)?;
         }
         if answer.verdict.is_some_and(Verdict::is_final_for_client) && changes_something(entry)? {
             self.own_versions.extend(answer.version.map(|version| (version, answer.version_mark.map(Into::into))));

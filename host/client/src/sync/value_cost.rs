@@ -1,6 +1,7 @@
 //! What an entry's results would have cost by value.
 
 use crate::log::LogEntry;
+use crate::transfer::Counting;
 use crate::{ClientError, WorkingCopy};
 use opship_record::Hash;
 use opship_record::limits::MAX_INLINE_PART;
@@ -62,17 +63,4 @@ fn compressed(copy: &WorkingCopy, contents: &[(Hash, u64)]) -> Result<u64, Clien
     // Reckoned in 128 bits: lengths may use all 64.
     let whole = u128::from(counter.0) * u128::from(length) / u128::from(read.max(1));
     Ok(u64::try_from(whole).unwrap_or(length).min(length).saturating_add(absent))
-}
-
-struct Counting(u64);
-
-impl Write for Counting {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

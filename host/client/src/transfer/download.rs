@@ -83,7 +83,7 @@ pub(crate) fn finished(own: &Path, hash: &Hash) -> Option<TempPath> {
 pub(crate) fn keep_finished(own: &Path, hash: &Hash, file: NamedTempFile) -> Result<TempPath, ClientError> {
     let path = finished_path(own, hash);
     let failed = || ClientError::io(format!("writing '{}'", path.display()));
-    layout::make_private(&own.join("downloads"))?;
+    layout::make_inside(own, "downloads")?;
     file.persist(&path).map_err(|error| failed()(error.error))?;
     TempPath::try_from_path(path.clone()).map_err(failed())
 }

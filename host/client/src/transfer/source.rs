@@ -102,7 +102,7 @@ pub(crate) fn packed_length(
 }
 
 /// Counts what is written.
-struct Counting(u64);
+pub(crate) struct Counting(pub(crate) u64);
 
 impl Write for Counting {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
