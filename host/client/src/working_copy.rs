@@ -171,12 +171,18 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> Result<Lock, ClientError> {
-        let lock = || -> std::io::Result<Lock> {
-            let file = self.root.open_at(".opship/lock", OFlags::RDWR | OFlags::CREATE, 0o600)?;
-            rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))?;
-            Ok(Lock(file))
+    /// Takes a lock in `.opship`, waiting as the operation says. Dropping it unlocks.
+    pub(crate) fn flock(&self, name: &str, operation: FlockOperation) -> Result<OwnedFd, ClientError> {
+        let path = format!("{OPSHIP}/{name}");
+        let lock = || -> std::io::Result<OwnedFd> {
+            let file = self.root.open_at(&path, OFlags::RDWR | OFlags::CREATE, 0o600)?;
+            rustix::io::retry_on_intr(|| rustix::fs::flock(&file, operation))?;
+            Ok(file)
         };
-        lock().map_err(ClientError::io("locking '.opship/lock'"))
+        lock().map_err(ClientError::io(format!("locking '{path}'")))
+    }
+
+    fn lock(&self) -> Result<Lock, ClientError> {
+        self.flock("lock", FlockOperation::LockExclusive).map(Lock)
     }
 }

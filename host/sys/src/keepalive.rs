@@ -24,7 +24,7 @@ pub fn notice_loss(socket: BorrowedFd<'_>, idle: Duration, unacknowledged: Durat
 }
 
 #[allow(unsafe_code)]
-fn set(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+pub(crate) fn set(socket: BorrowedFd<'_>, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     // SAFETY: the descriptor is open for the whole call, since it is borrowed; the value is an integer of the length given,
     // which lives as long as the call, and the call only reads it.
     let result = unsafe {

@@ -1,7 +1,8 @@
 //! How much a socket takes that it cannot send yet (tcp(7), `TCP_NOTSENT_LOWAT`).
 
+use crate::keepalive::set;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 /// Makes a TCP socket take more bytes only while fewer than `bytes` of what it has are unsent. So what is written next
 /// leaves soon, and what one stops writing stops soon; what is on its way already is not bounded by this.
@@ -9,24 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// # Errors
 /// The operating system's: `ENOPROTOOPT` if it is no TCP socket.
 pub fn limit_unsent(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
-    let length = size_of::<u32>() as libc::socklen_t;
-    set(socket, &bytes, length)
-}
-
-#[allow(unsafe_code)]
-fn set(socket: BorrowedFd<'_>, value: &u32, length: libc::socklen_t) -> io::Result<()> {
-    // SAFETY: the descriptor is open for the whole call, since it is borrowed; the value is `length` bytes that live as
-    // long as the call, which only reads them.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            std::ptr::from_ref(value).cast(),
-            length,
-        )
-    };
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes.cast_signed())
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const LISTED: u64 = 100;
 /// Bytes of heads and questions for each time that a sync begins.
 const BEGIN: u64 = 8 << 10;
-/// Bytes of a sync's first request, which may be under way or not be answered yet when something is killed.
-const UNDER_WAY: u64 = 128 << 10;
+/// Bytes of a sync's first request. While requests are answered soon, each is twice as large as the one before.
+const FIRST_REQUEST: u64 = 128 << 10;
 
 /// What to import, and how often to kill.
 #[derive(Debug, Clone, Copy)]
@@ -42,10 +42,12 @@ impl Import {
         Import { files, kills, seed, longest: 512, piece: 1000, rate: None }
     }
 
-    /// The most that may be sent: all once, and for each kill an entry that was cut and what was under way.
-    fn most_sent(&self, bytes: u64, kills: u64) -> u64 {
+    /// The most that may be sent: all once, and for each kill an entry that was cut and the request that was under way or not
+    /// answered yet. Of what a sync had sent when it was cut, `cut`, that is at most half, and half of the first request.
+    fn most_sent(&self, bytes: u64, cut: &[u64]) -> u64 {
         let all = bytes + self.files * LISTED;
-        all + BEGIN + kills * (all * self.piece / self.files + UNDER_WAY + BEGIN)
+        let entry = all * self.piece / self.files;
+        all + BEGIN + cut.iter().map(|sent| (sent + FIRST_REQUEST) / 2 + entry + BEGIN).sum::<u64>()
     }
 }
 
@@ -96,13 +98,13 @@ fn import_in(place: &Place, import: Import) -> Result<Counts, String> {
     let mut init = importer.command(&importer.folder, &["init", "--workspace", "main", "--server", &address]);
     assert!(init.status().unwrap().success());
     let begun = Instant::now();
-    let kills = kill_on_the_way(&importer, &import, bytes, &mut server, &mut chance);
+    let cut = kill_on_the_way(&importer, &import, bytes, &mut server, &mut chance);
     if !importer.command(&importer.folder, &["sync"]).status().unwrap().success() {
         return Err("the last sync failed".to_owned());
     }
     let seconds = begun.elapsed().as_secs();
     let sent = importer.tap.count().sent;
-    let most = import.most_sent(bytes, kills);
+    let (most, kills) = (import.most_sent(bytes, &cut), cut.len() as u64);
     if sent > most {
         return Err(format!("{sent} bytes were sent, {most} at most are needed with {kills} kills"));
     }
@@ -124,20 +126,21 @@ fn import_in(place: &Place, import: Import) -> Result<Counts, String> {
     ]))
 }
 
-/// Syncs, and kills client or server again and again; gives how often.
+/// Syncs, and kills client or server again and again; gives what each of these syncs had sent.
 fn kill_on_the_way(
     importer: &Importer<'_>,
     import: &Import,
     bytes: u64,
     server: &mut Server,
     chance: &mut Chance,
-) -> u64 {
+) -> Vec<u64> {
     let sent = || importer.tap.count().sent;
-    let mut kills = 0;
+    let mut cut = Vec::new();
     for number in 0..import.kills {
         let mut child = importer.command(&importer.folder, &["sync"]).spawn().unwrap();
+        let before = sent();
         // The first while files are looked at; the others on the way.
-        let until = sent() + bytes / import.kills / 2 + chance.next() % (2 * bytes / import.kills);
+        let until = before + bytes / import.kills / 2 + chance.next() % (2 * bytes / import.kills);
         let time = Instant::now() + Duration::from_millis(import.files / 80 + chance.next() % (import.files / 40));
         let early = |now: Instant| if number == 0 { now < time } else { sent() < until };
         while child.try_wait().unwrap().is_none() && early(Instant::now()) {
@@ -146,7 +149,6 @@ fn kill_on_the_way(
         if child.try_wait().unwrap().is_some_and(|status| status.success()) {
             break;
         }
-        kills += 1;
         if number % 2 == 0 {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -157,9 +159,10 @@ fn kill_on_the_way(
             *server = Server::start(importer.place);
             importer.tap.move_to(server.authority().parse().unwrap());
         }
-        println!("kill {kills}: {} bytes sent so far", sent());
+        cut.push(sent() - before);
+        println!("kill {}: {} bytes sent so far", cut.len(), sent());
     }
-    kills
+    cut
 }
 
 /// What the server holds, counted: each file once, each version made by one entry. Gives the versions.

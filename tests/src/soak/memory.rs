@@ -1,5 +1,6 @@
 //! The most memory that processes take.
 
+use crate::server::peak_of;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,11 +25,4 @@ impl Peak {
     pub(super) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-/// What a process took at most so far; `None`: it has ended.
-fn peak_of(process: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib << 10)
 }

@@ -9,6 +9,7 @@ mod unchanged;
 use crate::error::{BenchError, Result};
 use crate::place::Place;
 use crate::report::Report;
+use crate::value::content::Numbers;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -57,15 +58,11 @@ fn many_files(folder: &Path, files: u64) -> Result<()> {
 fn noise_file(path: &Path, length: usize) -> Result<()> {
     let failed = || BenchError::io("make a large file");
     let mut file = fs::File::create(path).map_err(failed())?;
-    let (mut state, mut left) = (length as u64 | 1, length);
+    let (mut numbers, mut left) = (Numbers(length as u64), length);
     let mut block = vec![0; 1 << 20];
     while left > 0 {
-        // xorshift64, Marsaglia 2003.
         for word in block.chunks_exact_mut(8) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
+            word.copy_from_slice(&numbers.next().to_le_bytes());
         }
         let count = left.min(block.len());
         file.write_all(&block[..count]).map_err(failed())?;

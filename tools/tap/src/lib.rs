@@ -60,6 +60,13 @@ pub struct Link {
     pub delay: Duration,
 }
 
+impl Link {
+    /// What opening a connection takes: a packet there, one back, and the third.
+    pub fn opening(self) -> Duration {
+        self.delay * 2 + Duration::from_secs_f64(3.0 * HEADERS as f64 / self.rate as f64)
+    }
+}
+
 /// What happened at a relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -127,10 +134,10 @@ impl Shared {
         thread::sleep(begins.saturating_duration_since(Instant::now()));
     }
 
-    /// Waits as long as it takes to open a connection over a link: a packet there, one back, and the third.
+    /// Waits as long as it takes to open a connection over a link.
     fn open(&self, pipe: Pipe) {
         if let (true, Some(rate)) = (pipe.with_headers, pipe.rate) {
-            thread::sleep(pipe.delay * 2 + Duration::from_secs_f64(3.0 * HEADERS as f64 / rate as f64));
+            thread::sleep(Link { rate, delay: pipe.delay }.opening());
         }
     }
 }

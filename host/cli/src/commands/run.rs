@@ -5,6 +5,7 @@ use super::{book, here, inspect, module, wait};
 use crate::args::Run;
 use crate::output;
 use opship_client::modules::{ModuleBook, ModuleChoice, is_module_name};
+use opship_client::native::typed;
 use opship_client::sync::{Progress, api_for};
 use opship_client::watch::nudge;
 use opship_client::{ClientError, RunReport, RunRequest, StdinRequest, StepRequest, UserCache, WorkingCopy};
@@ -229,14 +230,8 @@ pub(super) fn own_stdin() -> Result<StdinRequest, ClientError> {
 
 /// The command as one could type it, for the log.
 fn command_line(arguments: &Run) -> String {
-    let mut words = vec![arguments.module.clone()];
-    words.extend(arguments.arguments.iter().cloned());
-    let quoted = words.iter().map(|word| {
-        let word = word.to_string_lossy();
-        let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "._-/=:,+@%".contains(c));
-        if plain { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-    });
-    let mut line = quoted.collect::<Vec<_>>().join(" ");
+    let words = std::iter::once(&arguments.module).chain(&arguments.arguments);
+    let mut line = typed(words.map(|word| word.to_string_lossy()));
     if let Some(output) = &arguments.output {
         line = format!("{line} > {}", output.to_string_lossy());
     }

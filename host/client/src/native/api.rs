@@ -6,10 +6,12 @@ use super::capture::{Before, Place};
 use super::job::{Ended, Head};
 use super::pending::Recording;
 use super::record::Recorded;
+use super::words::typed;
 use crate::{ClientError, WorkingCopy};
 use opship_record::TreePath;
 use opship_residual::Hint;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -197,9 +199,9 @@ fn begin(copy: &WorkingCopy, operation: Operation) -> Result<Begun, ClientError>
 impl Begun {
     fn ended(self, exit: u8) -> (Ended, Recording) {
         let Operation { module, arguments, hint, .. } = self.operation;
-        let line = std::iter::once(module.as_str()).chain(arguments.iter().map(String::as_str));
+        let line = std::iter::once(&module).chain(&arguments).map(|word| Cow::from(word.as_str()));
         let head = Head {
-            line: line.collect::<Vec<_>>().join(" "),
+            line: typed(line),
             name: module.clone(),
             module,
             hint: hint.unwrap_or_else(|| Hint::default().to_string()),

@@ -25,7 +25,7 @@ use std::path::Path;
 pub(super) const MAX_PATHS: usize = 1024;
 /// Most files of which copies or descriptors are held. Of the others the bytes are known while the program leaves them alone.
 const MAX_HELD: usize = 256;
-/// Most bytes of a file that is copied where the file system cannot share blocks.
+/// Most bytes of a file that is copied; also a copy that shares blocks is read for its hash.
 const COPY_BYTES: u64 = 4 << 20;
 /// Most bytes that are copied in all.
 const COPY_ALL_BYTES: u64 = 16 << 20;

@@ -31,4 +31,4 @@ pub use job::{Ended, Exit};
 pub use notes::NativeNote;
 pub use pending::Recording;
 pub use record::{Recorded, Recorder};
-pub use words::NativeCommand;
+pub use words::{NativeCommand, typed};

@@ -2,7 +2,7 @@
 
 use crate::fs::OPSHIP;
 use crate::{ClientError, WorkingCopy};
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::FlockOperation;
 use rustix::io::FdFlags;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -67,17 +67,5 @@ impl WorkingCopy {
             std::thread::sleep(LOOK_EVERY);
         }
         Ok(())
-    }
-}
-
-impl crate::working_copy::Shared {
-    fn flock(&self, name: &str, operation: FlockOperation) -> Result<OwnedFd, ClientError> {
-        let path = format!("{OPSHIP}/{name}");
-        let lock = || -> std::io::Result<OwnedFd> {
-            let file = self.root.open_at(&path, OFlags::RDWR | OFlags::CREATE, 0o600)?;
-            rustix::io::retry_on_intr(|| rustix::fs::flock(&file, operation))?;
-            Ok(file)
-        };
-        lock().map_err(ClientError::io(format!("locking '{path}'")))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{ClientError, WorkingCopy};
 use opship_record::TreePath;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,13 +22,8 @@ pub struct NativeCommand {
 impl NativeCommand {
     /// The command as one could type it, for the log.
     pub fn line(&self) -> String {
-        let words =
-            std::iter::once(self.name.as_str().into()).chain(self.arguments.iter().map(|a| a.to_string_lossy()));
-        let quoted = words.map(|word| {
-            let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "._-/=:,+@%".contains(c));
-            if plain { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
-        });
-        quoted.collect::<Vec<_>>().join(" ")
+        let arguments = self.arguments.iter().map(|argument| argument.to_string_lossy());
+        typed(std::iter::once(Cow::from(self.name.as_str())).chain(arguments))
     }
 
     /// The current directory in the tree.
@@ -57,6 +53,15 @@ impl NativeCommand {
         }
         named
     }
+}
+
+/// Words as one could type them.
+pub fn typed<'a>(words: impl Iterator<Item = Cow<'a, str>>) -> String {
+    let quoted = words.map(|word| {
+        let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "._-/=:,+@%".contains(c));
+        if plain { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// An absolute path as one of the tree; `None` if it is not in the working copy. `..` is taken by its word.

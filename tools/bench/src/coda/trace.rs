@@ -1,6 +1,6 @@
 //! What went over the wire, and what that takes at a link's rate: virtual time.
 
-use opship_tap::{Event, HEADERS, Link, PACKET, with_headers};
+use opship_tap::{Event, Link, PACKET, with_headers};
 use std::time::Duration;
 
 /// Bytes of a packet's TCP header, which is above IP; its IP header is not.
@@ -57,7 +57,7 @@ impl Trace {
 
     /// What it takes to open the connections, one after the other.
     pub(super) fn opening(&self, link: Link) -> Duration {
-        (link.delay * 2 + Duration::from_secs_f64(3.0 * HEADERS as f64 / link.rate as f64)) * self.opened
+        link.opening() * self.opened
     }
 
     /// From the start to the verdict, on an open connection.
