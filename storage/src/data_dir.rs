@@ -11,6 +11,7 @@
 //! ```
 
 use crate::StorageError;
+use opship_record::token;
 use rustix::fs::FallocateFlags;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write};
@@ -86,7 +87,7 @@ impl DataDir {
         let file = self.admin_token_file();
         let failed = |error| StorageError::io(format!("reading or making {}", file.display()))(error);
         match fs::read_to_string(&file) {
-            Ok(text) if is_token(text.trim()) => Ok(text.trim().to_owned()),
+            Ok(text) if token::is_token(text.trim()) => Ok(text.trim().to_owned()),
             Ok(_) => {
                 Err(StorageError::Damaged(format!("{} is not a token: remove it to get a new one", file.display())))
             }
@@ -111,16 +112,22 @@ impl DataDir {
     }
 }
 
-/// 256 random bits in hexadecimal digits.
+/// A token of random bits.
 pub(crate) fn new_token() -> Result<String, StorageError> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| StorageError::io("getting random numbers")(io::Error::other(error.to_string())))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let bytes = random::<{ token::RANDOM_BYTES }>()?;
+    Ok(token::from_random(&bytes))
 }
 
-fn is_token(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
+/// 160 random bits in hexadecimal digits.
+pub(crate) fn new_secret() -> Result<String, StorageError> {
+    Ok(random::<20>()?.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn random<const N: usize>() -> Result<[u8; N], StorageError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| StorageError::io("getting random numbers")(io::Error::other(error.to_string())))?;
+    Ok(bytes)
 }
 
 fn lock(data: &Path) -> Result<File, StorageError> {

@@ -17,6 +17,7 @@ pub mod observation;
 mod path;
 pub mod plan;
 pub mod record;
+pub mod token;
 pub mod tree;
 pub mod version;
 

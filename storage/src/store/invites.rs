@@ -9,8 +9,6 @@ use crate::{Role, Scope, data_dir};
 use opship_record::Hash;
 
 const SECRET_CONTEXT: &str = "opship 1 invite";
-/// Length of a secret in hexadecimal digits: 160 random bits.
-const SECRET_LENGTH: usize = 40;
 
 fn secret_hash(secret: &str) -> Hash {
     Hash::derive(SECRET_CONTEXT, secret.as_bytes())
@@ -26,8 +24,7 @@ impl Store {
     pub fn create_invite(&self, by: &Scope, name: &str, role: Role, expires: u64) -> Result<(i64, String)> {
         by.needs(Role::Admin)?;
         check_name("principal", name)?;
-        let mut secret = data_dir::new_token()?;
-        secret.truncate(SECRET_LENGTH);
+        let secret = data_dir::new_secret()?;
         let new = New { secret: secret_hash(&secret), name: name.to_owned(), role, expires };
         let by = by.clone();
         let id = self.0.database.write(move |connection| invites::insert(connection, &by, &new))?;

@@ -6,8 +6,8 @@ use super::{Api, RequestBody};
 use crate::budget::{LinkChoice, link_to};
 use crate::{ClientError, InviteLine};
 use http::{Method, header};
-use opship_record::TreePath;
 use opship_record::entry::ClientId;
+use opship_record::{TreePath, token};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -99,12 +99,11 @@ pub async fn join(line: &InviteLine) -> Result<(Joined, String), ClientError> {
     }
 }
 
-/// 256 random bits in hexadecimal digits.
 fn random_token() -> Result<String, ClientError> {
-    let mut bytes = [0; 32];
+    let mut bytes = [0; token::RANDOM_BYTES];
     let filled = getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()));
     filled.map_err(ClientError::io("asking for random bytes"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(token::from_random(&bytes))
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ClientError> {

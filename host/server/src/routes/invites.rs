@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use http::{HeaderMap, StatusCode, header};
+use opship_record::token::is_token;
 use opship_storage::{Invite, Role, StorageError};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -105,8 +106,8 @@ pub(super) async fn join(
         return Err(Problem::malformed(format!("state a Content-Length of at most {MAX_JOIN} bytes")));
     }
     let join: Join = read_json(&state, &headers, body).await?;
-    if join.token.len() != 64 || !join.token.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
-        return Err(Problem::malformed("a token is 64 lower-case hexadecimal digits, from a random source"));
+    if !is_token(&join.token) {
+        return Err(Problem::malformed("a token is 27 to 64 letters, digits, '-' and '_', from a random source"));
     }
     let (own, workspace) = (Arc::clone(&state), join.workspace.clone());
     let accepted = blocking(move || own.store.accept_invite(&join.workspace, &join.secret, &join.token)).await?;
