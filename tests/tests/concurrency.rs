@@ -5,8 +5,9 @@
 use opship_tests::{Place, Server, guest, snapshot};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Seek, Write};
+use std::io::{BufRead, BufReader, Seek, Write};
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -158,4 +159,22 @@ fn leaving_keeps_what_a_program_wrote_to_a_displaced_file() {
     place.ok(&here, ["leave"]);
     drop(open);
     assert!(contents(&here).contains(b"b\na\nprecious line\n".as_slice()), "{:?}", snapshot(&here).keys());
+}
+
+#[test]
+fn who_waits_for_a_folder_is_told_for_whom() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("file"), "1\n").unwrap();
+    let lock = fs::OpenOptions::new().write(true).open(here.join(".opship/lock")).unwrap();
+    lock.lock().unwrap();
+    let mut command = place.command(&here);
+    let mut waiting = command.arg("sync").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(waiting.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told = said.find(|line| line.contains("waiting for")).expect("it says that it waits");
+    assert!(told.contains(&format!("process {},", std::process::id())), "{told}");
+    lock.unlock().unwrap();
+    assert!(waiting.wait().unwrap().success());
+    assert!(!place.ok(&here, ["status"]).contains("file"), "it shipped the file when it could");
 }

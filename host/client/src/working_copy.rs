@@ -10,8 +10,15 @@ use crate::{ClientError, exchange};
 use opship_record::entry::ClientId;
 use rustix::fs::{FlockOperation, OFlags};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// How long a command waits for the working copy's lock before it says so.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// A working copy. Cheap to clone; it may be used from several threads, and several processes may use one folder.
 ///
@@ -157,6 +164,16 @@ impl WorkingCopy {
     }
 }
 
+/// The process that has a lock of this file, as `/proc/locks` tells: number, FLOCK, ADVISORY, WRITE, process, device:inode.
+fn holder(file: &Path) -> Option<String> {
+    let inode = std::fs::metadata(file).ok()?.ino().to_string();
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    locks.lines().find_map(|line| match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
+        [_, "FLOCK", _, _, process, place, ..] if place.rsplit(':').next() == Some(&inode) => Some(process.to_owned()),
+        _ => None,
+    })
+}
+
 impl Shared {
     /// Takes a lock in `.opship` without waiting; `None` if another process has it. Dropping it unlocks.
     pub(crate) fn try_lock(&self, name: &str) -> Result<Option<OwnedFd>, ClientError> {
@@ -183,6 +200,21 @@ impl Shared {
     }
 
     fn lock(&self) -> Result<Lock, ClientError> {
-        self.flock("lock", FlockOperation::LockExclusive).map(Lock)
+        if let Some(lock) = self.try_lock("lock")? {
+            return Ok(Lock(lock));
+        }
+        let (locked, is_locked) = mpsc::channel::<()>();
+        let lock = self.path.join(OPSHIP).join("lock");
+        thread::spawn(move || {
+            if is_locked.recv_timeout(TOLD_AFTER) == Err(RecvTimeoutError::Timeout) {
+                let holder = holder(&lock).map_or("another process".to_owned(), |id| format!("process {id}"));
+                tracing::warn!(
+                    "waiting for {holder}, which works on this folder; if it is stopped, let it go on or end it"
+                );
+            }
+        });
+        let lock = self.flock("lock", FlockOperation::LockExclusive).map(Lock);
+        drop(locked);
+        lock
     }
 }
