@@ -24,7 +24,7 @@ fn a_file_that_does_not_compress_costs_two_requests_and_a_kilobyte_each_way() {
     fs::write(here.join("first"), noise(1, LENGTH as usize)).unwrap();
     let (total, requests) = sync(&place, &server, &here);
     assert_eq!(requests.len(), 2, "{requests:?}");
-    assert!(total < LENGTH + 950, "{total}");
+    assert!(total < LENGTH + 650, "{total}");
 
     place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
     fs::write(here.join("second"), noise(2, LENGTH as usize)).unwrap();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use opship_tap::Tap;
-use opship_tests::{Place, Server, assert_same_tree, noise, point, run_through, until, verdicts};
+use opship_tests::{Cutter, Place, Server, assert_same_tree, noise, point, run_through, until, verdicts};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
@@ -184,6 +184,57 @@ fn an_upload_goes_on_where_it_was_cut_and_sends_no_byte_twice_that_arrived() {
     assert!(sent <= content.len() as u64 + 2 * cuts * EACH_CUT, "{sent} bytes sent for {}", content.len());
     assert_same_tree(&here, &clone(&place, &server, "there"));
     assert!(own_bytes(&server.data().join("uploads")) == 0);
+}
+
+#[test]
+fn files_that_are_not_large_share_uploads_that_go_on_where_they_were_cut() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    const COUNT: u64 = 110;
+    for n in 0..COUNT {
+        fs::write(here.join(format!("{n}.jpg")), noise(n, 200_000)).unwrap();
+    }
+    let bytes = COUNT * 200_000;
+    let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
+    point(&here, tap.address());
+    let mut cuts = 0;
+    // The third breaks off where the first parcel's last bytes go, or its answer.
+    for after in [3_000_000, 500_000, 4_890_000, 40_000, 8_000_000] {
+        tap.cut_after(after);
+        let before = tap.count().total();
+        let mut sync = start_sync(&place, &here, &server.token());
+        until("the cut", || tap.count().total() >= before + after || sync.try_wait().unwrap().is_some());
+        cuts += 1;
+        kill(&mut sync);
+    }
+    let output = place.command(&here).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let sent = tap.count().sent;
+    assert!(sent <= bytes + 2 * cuts * EACH_CUT, "{sent} bytes sent for {bytes}");
+    assert_same_tree(&here, &clone(&place, &server, "there"));
+    assert!(own_bytes(&server.data().join("uploads")) == 0);
+}
+
+#[test]
+fn a_parcel_that_was_stored_is_not_sent_again_for_a_lost_answer() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    for n in 0..20 {
+        fs::write(here.join(format!("{n}")), noise(n, 100_000)).unwrap();
+    }
+    let cutter = Cutter::start(server.authority().parse().unwrap());
+    // The first request of a working copy that is as new as its workspace is the parcel.
+    cutter.cut_after(0);
+    let tap = Tap::start(cutter.address()).unwrap();
+    point(&here, tap.address());
+    let output = place.command(&here).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(cutter.has_cut());
+    let sent = tap.count().sent;
+    assert!(sent < 2_200_000, "{sent} bytes sent for 2,000,000");
+    assert_same_tree(&here, &clone(&place, &server, "there"));
 }
 
 #[test]

@@ -131,13 +131,82 @@ fn an_upload_that_is_no_good_is_refused_and_forgotten() {
         assert_eq!(send(&server, "HEAD", &upload(&hash), &[], b"", 0).unwrap().status, 404, "{what}");
         assert!(!is_there(&server, &hash), "{what}");
     }
-    for (headers, path) in [(&[][..], upload(&hash)), (&complete, format!("/uploads/{hash}/..%2f..%2fx"))] {
+    let wrong = [("upload-complete", "yes")];
+    for (headers, path) in [
+        (&wrong, upload(&hash)),
+        (&complete, format!("/uploads/{hash}/..%2f..%2fx")),
+        (&complete, "/uploads/1234567".to_owned()),
+        (&complete, format!("/uploads/{}", "A".repeat(12))),
+        (&complete, "/uploads/..%2f..%2fx".to_owned()),
+    ] {
         assert_eq!(send(&server, "POST", &path, headers, b"", 0).unwrap().status, 400, "{path}");
     }
     let begun = send(&server, "POST", &upload(&hash), &[("upload-complete", "?0")], &bytes, bytes.len()).unwrap();
     assert_eq!(begun.status, 201);
     assert_eq!(send(&server, "DELETE", &upload(&hash), &[], b"", 0).unwrap().status, 204);
     assert_eq!(send(&server, "HEAD", &upload(&hash), &[], b"", 0).unwrap().status, 404);
+}
+
+/// A parcel of these contents.
+fn parcel(contents: &[Vec<u8>]) -> Vec<u8> {
+    let string = |bytes: &Vec<u8>| codec::encode(&<&minicbor::bytes::ByteSlice>::from(bytes.as_slice()));
+    let sequence: Vec<u8> = contents.iter().flat_map(string).collect();
+    zstd::bulk::compress(&sequence, 3).unwrap()
+}
+
+#[test]
+fn a_parcel_brings_its_contents_also_if_it_was_cut_and_is_answered_with_the_least() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    place.init(&server, "here", "main");
+    let contents = [noise(1, 70_000), noise(2, 1 << 20), b"small".to_vec(), Vec::new()];
+    let (bytes, path) = (parcel(&contents), "/uploads/0123456789ab");
+    assert!(send(&server, "POST", path, &[], &bytes[..400_000], bytes.len()).is_none());
+    let stands = loop {
+        let stands = send(&server, "HEAD", path, &[], b"", 0).unwrap();
+        if let Some(offset) = stands.header("upload-offset").map(|offset| offset.parse::<usize>().unwrap())
+            && offset > 0
+        {
+            break offset;
+        }
+    };
+    assert!(!contents.iter().any(|content| is_there(&server, &Hash::of(content))));
+    let offset = stands.to_string();
+    let rest = [("upload-complete", "?1"), ("upload-offset", offset.as_str())];
+    let done = send(&server, "PATCH", path, &rest, &bytes[stands..], bytes.len() - stands).unwrap();
+    assert_eq!((done.status, done.header("upload-complete")), (204, Some("?1")), "{}", done.head);
+    assert!(contents.iter().all(|content| is_there(&server, &Hash::of(content))));
+    assert_eq!(send(&server, "HEAD", path, &[], b"", 0).unwrap().status, 404);
+
+    let more = [noise(3, 100_000), contents[0].clone()];
+    let bytes = parcel(&more);
+    let done = send(&server, "POST", "/uploads/01234567", &[], &bytes, bytes.len()).unwrap();
+    assert_eq!((done.status, done.header("upload-complete"), done.header("content-length")), (204, None, None));
+    assert!(more.iter().all(|content| is_there(&server, &Hash::of(content))));
+}
+
+#[test]
+fn a_parcel_that_is_no_good_is_refused_and_forgotten() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    place.init(&server, "here", "main");
+    let good = b"good".to_vec();
+    let mut cut = parcel(&[good.clone(), noise(1, 100_000)]);
+    cut.truncate(cut.len() - 10);
+    let no_sequence = zstd::bulk::compress(&[0x44, 1, 2, 3, 4, 0x83, 1, 2, 3], 3).unwrap();
+    let much = parcel(&vec![vec![0; 4 << 20]; 5]);
+    for (what, bytes) in [
+        ("no zstd", noise(2, 1000)),
+        ("not whole", cut),
+        ("something else than byte strings", no_sequence),
+        ("a content that is too long", parcel(&[good.clone(), vec![0; (4 << 20) + 1]])),
+        ("more than a request may hold", much),
+    ] {
+        let refused = send(&server, "POST", "/uploads/0123456789ab", &[], &bytes, bytes.len()).unwrap();
+        assert_eq!((refused.status, refused.problem()["title"].as_str()), (422, Some("document")), "{what}");
+        assert_eq!(send(&server, "HEAD", "/uploads/0123456789ab", &[], b"", 0).unwrap().status, 404, "{what}");
+        assert!(!is_there(&server, &Hash::of(&good)) && !is_there(&server, &Hash::of(&[1, 2, 3, 4])), "{what}");
+    }
 }
 
 /// What another workspace holds is no base: a document must not tell whether it is there, nor bring its bytes out.

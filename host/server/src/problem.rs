@@ -63,6 +63,11 @@ impl Problem {
         self
     }
 
+    /// Is what was sent at fault, so that sending it again is of no use?
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.status.is_client_error()
+    }
+
     /// What happened and what to do next.
     pub(crate) fn detail(&self) -> &str {
         &self.detail

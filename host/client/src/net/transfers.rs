@@ -14,12 +14,15 @@ const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const CHUNKS_AT_ONCE: usize = 1 << 20;
 const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 
-/// The document of a content: with the same name it has the same bytes.
+/// Hexadecimal digits of a parcel's name: they tell one user's parcels apart.
+const PARCEL_DIGITS: usize = 12;
+
+/// What an upload brings: with the same name it has the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DocumentName {
-    /// The content's hash.
-    pub(crate) content: Hash,
-    /// 32 hexadecimal digits.
+    /// The content's hash; `None` for a parcel of several.
+    pub(crate) content: Option<Hash>,
+    /// 32 hexadecimal digits; 12 of a parcel.
     pub(crate) document: String,
 }
 
@@ -27,7 +30,12 @@ impl DocumentName {
     /// The document that this program's encoder makes of a content that is like something.
     pub(crate) fn new(content: Hash, like: &str) -> DocumentName {
         let document = Hash::of(format!("{} {like}", packed::encoder_name()).as_bytes());
-        DocumentName { content, document: document.to_string().chars().take(32).collect() }
+        DocumentName { content: Some(content), document: document.to_string().chars().take(32).collect() }
+    }
+
+    /// The parcel whose bytes have this hash.
+    pub(crate) fn of_parcel(bytes: &Hash) -> DocumentName {
+        DocumentName { content: None, document: bytes.to_string().chars().take(PARCEL_DIGITS).collect() }
     }
 }
 
@@ -42,7 +50,10 @@ pub(crate) struct Incoming {
 
 impl Api {
     fn upload_path(&self, name: &DocumentName) -> String {
-        self.path(&format!("/uploads/{}/{}", name.content, name.document))
+        match &name.content {
+            Some(content) => self.path(&format!("/uploads/{content}/{}", name.document)),
+            None => self.path(&format!("/uploads/{}", name.document)),
+        }
     }
 
     /// How far an upload is; `None` if the server has none of it.
@@ -66,11 +77,12 @@ impl Api {
     ) -> Result<(), ClientError> {
         let path = self.upload_path(name);
         let text = offset.map(|offset| offset.to_string());
-        let mut headers = vec![(UPLOAD_COMPLETE, "?1")];
-        if let Some(text) = &text {
-            headers.push((UPLOAD_OFFSET, text));
-            headers.push((header::CONTENT_TYPE, "application/partial-upload"));
-        }
+        // What begins and ends in one request need not say so.
+        let headers = text.iter().flat_map(|text| {
+            let partial = (header::CONTENT_TYPE, "application/partial-upload");
+            [(UPLOAD_COMPLETE, "?1"), (UPLOAD_OFFSET, text.as_str()), partial]
+        });
+        let headers: Vec<_> = headers.collect();
         let method = if offset.is_some() { Method::PATCH } else { Method::POST };
         let mut response = self.transport.send(method, &path, &headers, body).await?;
         response.body.all(MAX_JSON).await.map(|_| ())

@@ -10,6 +10,7 @@ mod fetch;
 mod metered;
 mod names;
 mod native;
+mod parcels;
 mod parts;
 mod pull;
 mod put;
@@ -90,6 +91,8 @@ pub struct Sync<'a> {
     unknown_contents: u32,
     /// Has the server said that it takes no documents?
     no_documents: bool,
+    /// Has the server refused a parcel of contents?
+    no_parcels: bool,
     /// Did the server take no note of this client's name with its entries?
     unannounced: bool,
     /// The connection for large bodies, once there was one and while no upload has it.
@@ -170,6 +173,7 @@ impl<'a> Sync<'a> {
             holding: false,
             unknown_contents: 0,
             no_documents: false,
+            no_parcels: false,
             unannounced: false,
             bulk: None,
             engine: None,

@@ -1,6 +1,7 @@
 //! What travels with an entry: lists and contents, inside the request where they are small, uploaded before where not.
 
 use super::Sync;
+use super::parcels::{MAX_IN_PARCEL, is_middling};
 use super::ship::Shipping;
 use crate::ClientError;
 use crate::log::LogEntry;
@@ -98,12 +99,17 @@ impl Sync<'_> {
         Ok(unknown)
     }
 
-    /// Those of the contents that the server does not have, as far as asking can pay. Few large ones are not asked for: the
-    /// head of an upload asks too.
+    /// Those of the contents that the server does not have, as far as asking can pay. Few large ones are not asked for, nor
+    /// one of middling length: the head of an upload asks too.
     async fn lacking(&mut self, contents: Vec<Content>) -> Result<Vec<Content>, ClientError> {
-        let is_large = |(_, length): &&Content| *length > MAX_INLINE_PART as u64;
+        if !self.may_have_some()? {
+            return Ok(contents);
+        }
+        let is_large = |(_, length): &&Content| *length > MAX_IN_PARCEL;
         let few = contents.iter().filter(is_large).count() <= ASK_LARGE;
-        let asked = |content: &&Content| content.1 >= ASK_EACH && !(few && is_large(content));
+        let is_single = contents.iter().filter(|content| is_middling(content)).count() == 1;
+        let asks_itself = |content: &&Content| (few && is_large(content)) || (is_single && is_middling(content));
+        let asked = |content: &&Content| content.1 >= ASK_EACH && !asks_itself(content);
         let hashes: Vec<Hash> = contents.iter().filter(asked).map(|(hash, _)| *hash).collect();
         let bytes: u64 = contents.iter().filter(asked).map(|(_, length)| length).sum();
         if hashes.is_empty() || bytes <= ASK_FROM {

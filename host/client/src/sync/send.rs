@@ -1,6 +1,7 @@
 //! Sending contents ahead of their entry: as documents where a signature of something like them is here, small ones many at
 //! once, large ones by an upload that goes on where it was cut and lets what is more urgent pass.
 
+use super::parcels::{MAX_IN_PARCEL, is_middling};
 use super::parts::{Content, SMALL_BYTES};
 use super::ship::Shipping;
 use super::{Sync, signatures};
@@ -22,7 +23,7 @@ use tokio::task::JoinHandle;
 /// Bytes that a request more takes, with its answer.
 const REQUEST: usize = 500;
 /// Least length of a content whose chunks are asked for.
-const CHUNKED_FROM: u64 = 4 << 20;
+pub(super) const CHUNKED_FROM: u64 = 4 << 20;
 /// Of so many chunks one is asked for first.
 const SAMPLED: usize = 16;
 /// After so many contents in a row of which the server has no chunk, no more is asked in this sync.
@@ -160,7 +161,7 @@ impl Sync<'_> {
         Ok(packed(&documents_body(&group.documents))? + REQUEST < packed(&whole)?)
     }
 
-    /// Uploads contents of an entry, small ones many at once.
+    /// Uploads contents of an entry, those that are not large many at once.
     pub(super) async fn upload(
         &mut self,
         entry: &LogEntry,
@@ -168,36 +169,20 @@ impl Sync<'_> {
         bases: &Bases,
         shipping: &mut Shipping<'_>,
     ) -> Result<(), ClientError> {
-        let (small, large): (Vec<Content>, Vec<Content>) =
-            contents.iter().partition(|(_, length)| *length <= MAX_INLINE_PART as u64);
-        let (mut done, total) = (0, contents.len() as u64);
-        let mut small = small.into_iter().peekable();
-        while small.peek().is_some() {
-            self.progress.step("uploading files", done, total);
-            let blobs = self.next_group(&mut small)?;
-            self.api.put_blobs(&blobs).await?;
-            done += blobs.len() as u64;
-        }
-        for (hash, _) in large {
-            self.progress.step("uploading files", done, total);
+        let total = contents.len() as u64;
+        let fits = |(hash, length): &&Content| *length <= MAX_IN_PARCEL && !bases.contains_key(hash);
+        let middling = contents.iter().filter(|content| is_middling(content) && fits(content)).count();
+        // A single one was not asked for, if the server may have it: the head of its own upload does so.
+        let asks_itself = middling == 1 && self.may_have_some()?;
+        let (together, mut alone): (Vec<Content>, Vec<Content>) =
+            contents.iter().partition(|content| fits(content) && !(asks_itself && is_middling(content)));
+        alone.extend(self.upload_parcels(entry, together, total, shipping).await?);
+        let done = total - alone.len() as u64;
+        for (number, (hash, _)) in alone.into_iter().enumerate() {
+            self.progress.step("uploading files", done + number as u64, total);
             self.upload_large(entry, hash, bases.get(&hash), shipping).await?;
-            done += 1;
         }
         Ok(())
-    }
-
-    /// The bytes of as many small contents as go into one request.
-    fn next_group(&self, contents: &mut impl Iterator<Item = Content>) -> Result<Vec<Vec<u8>>, ClientError> {
-        let (mut blobs, mut bytes) = (Vec::new(), 0);
-        while bytes < SMALL_BYTES
-            && let Some((hash, length)) = contents.next()
-        {
-            let length = usize::try_from(length).unwrap_or(MAX_INLINE_PART);
-            // A byte string's head counts too, or there would be no bound for empty contents.
-            bytes += length + 5;
-            blobs.push(self.small_content(&hash, length)?);
-        }
-        Ok(blobs)
     }
 
     /// Uploads one content, from where an earlier upload of the same document stands.
@@ -213,7 +198,7 @@ impl Sync<'_> {
             (Err(error), Some(document)) => {
                 // The file is another now, and nobody will go on with this.
                 self.memory.end(&hash);
-                self.api.drop_upload(&DocumentName { content: hash, document }).await?;
+                self.api.drop_upload(&DocumentName { content: Some(hash), document }).await?;
                 return Err(error);
             }
             (content, _) => content?,
@@ -233,7 +218,7 @@ impl Sync<'_> {
                 // Nobody will go on with it.
                 Err(ClientError::Changed { .. }) => {
                     self.memory.end(&hash);
-                    self.api.drop_upload(&DocumentName { content: hash, document }).await?;
+                    self.api.drop_upload(&DocumentName { content: Some(hash), document }).await?;
                     return Err(self.changed_meanwhile(&hash));
                 }
                 outcome => outcome?,
@@ -253,7 +238,7 @@ impl Sync<'_> {
                     like = Like::Nothing;
                 }
                 Outcome::Mismatch => return Err(self.changed_meanwhile(&hash)),
-                Outcome::Unknown => return self.put_whole(&hash, content).await,
+                Outcome::Unknown | Outcome::Gone => return self.put_whole(&hash, content).await,
             }
         }
     }
@@ -289,7 +274,7 @@ impl Sync<'_> {
     }
 
     /// Lets an upload run, and holds it up for entries that become ready meanwhile and are small.
-    async fn drive(
+    pub(super) async fn drive(
         &mut self,
         entry: &LogEntry,
         upload: Upload,

@@ -52,6 +52,8 @@ pub(crate) enum Like {
     Base(Arc<(Hash, Signature)>),
     /// Some of its chunks.
     Chunks(Arc<BTreeSet<Hash>>),
+    /// Nothing: it is a parcel of several contents, as it goes.
+    Parcel,
 }
 
 /// How an upload ended.
@@ -61,6 +63,8 @@ pub(crate) enum Outcome {
     Done(Option<Signature>),
     /// What came out at the server was not the content: the base is not what it was thought to be, or the file changed.
     Mismatch,
+    /// The server has nothing of a parcel that was begun: it never came, or its contents are stored and the answer was lost.
+    Gone,
     /// The server takes no such uploads.
     Unknown,
 }
@@ -69,6 +73,7 @@ impl Upload {
     /// The document that it sends.
     pub(crate) fn name(&self) -> DocumentName {
         let like = match &self.like {
+            Like::Parcel => return DocumentName::of_parcel(&self.hash),
             Like::Nothing => "none".to_owned(),
             Like::Base(base) => base.0.to_string(),
             Like::Chunks(known) => {
@@ -87,6 +92,10 @@ impl Upload {
     pub(crate) async fn run(self, api: &mut Api, held: watch::Receiver<bool>) -> Result<Outcome, ClientError> {
         let name = self.name();
         let mut offset = if self.begun { api.upload_offset(&name).await? } else { None };
+        let is_parcel = matches!(self.like, Like::Parcel);
+        if is_parcel && self.begun && offset.is_none() {
+            return Ok(Outcome::Gone);
+        }
         let mut tries = 0;
         loop {
             let error = match self.send(api, &name, offset, &held).await {
@@ -111,6 +120,9 @@ impl Upload {
                     stands => break stands?,
                 }
             };
+            if is_parcel && stands.is_none() {
+                return Ok(Outcome::Gone);
+            }
             if stands > offset {
                 tries = 0;
             }
@@ -128,19 +140,20 @@ impl Upload {
     ) -> Result<Option<Signature>, ClientError> {
         let (ready, begins) = oneshot::channel();
         let (sender, receiver) = mpsc::channel(1);
-        // The server may have the content: then it says so at once, and nothing is sent.
-        let (wanted, is_wanted) = watch::channel(offset.is_some());
+        // The server may have the content: then it says so at once, and nothing is sent. Of those in a parcel it was asked.
+        let is_parcel = matches!(self.like, Like::Parcel);
+        let (wanted, is_wanted) = watch::channel(offset.is_some() || is_parcel);
         let wanted = Arc::new(wanted);
         let runtime = Handle::current();
-        let gathered = (self.content.length() <= WHOLE).then(Vec::new);
+        let gathered = (self.content.length() <= WHOLE || is_parcel).then(Vec::new);
         let (ready, is_wanted) = (Some(ready), Some(is_wanted));
         let pieces = Pieces { sender, ready, wanted: is_wanted, held: held.clone(), runtime, gathered };
         let encoding = self.clone().encode(offset.unwrap_or(0), pieces);
         // Nothing is sent while what the server has is passed over. If that fails the encoder says why.
         let length = begins.await.ok().flatten();
         let body = match offset {
-            Some(_) => RequestBody::Stream(receiver, length),
-            None => RequestBody::Expected(receiver, length, Arc::clone(&wanted)),
+            None if !is_parcel => RequestBody::Expected(receiver, length, Arc::clone(&wanted)),
+            _ => RequestBody::Stream(receiver, length),
         };
         let sent = api.upload(name, offset, body).await;
         wanted.send_replace(true);
@@ -165,12 +178,16 @@ impl Upload {
             let length = self.content.length();
             let mut signed = Signed::new(Arc::clone(&self.content));
             let make = || {
-                let out = packed::Skip::new(BufWriter::with_capacity(PIECE, pieces), skipped);
-                let encoder = packed::Encoder::new(out, length)?;
+                let mut out = packed::Skip::new(BufWriter::with_capacity(PIECE, pieces), skipped);
+                let encoder = |out| packed::Encoder::new(out, length);
                 let encoder = match &self.like {
-                    Like::Nothing => delta::make(&mut signed, length, None, encoder)?,
-                    Like::Base(base) => delta::make(&mut signed, length, Some((&base.0, &base.1)), encoder)?,
-                    Like::Chunks(known) => delta::make_of_chunks(&mut signed, length, known, encoder)?,
+                    Like::Parcel => {
+                        io::copy(&mut signed, &mut out)?;
+                        return out.finish();
+                    }
+                    Like::Nothing => delta::make(&mut signed, length, None, encoder(out)?)?,
+                    Like::Base(base) => delta::make(&mut signed, length, Some((&base.0, &base.1)), encoder(out)?)?,
+                    Like::Chunks(known) => delta::make_of_chunks(&mut signed, length, known, encoder(out)?)?,
                 };
                 encoder.finish()?.finish()
             };

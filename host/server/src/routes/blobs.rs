@@ -2,8 +2,8 @@
 
 use crate::auth::{Reader, Writer};
 use crate::body::{
-    COMPRESS_FROM, COMPRESSION_LEVEL, Encoding, Pieces, accepts_zstd, binary, compressed, discard, encoding, hash,
-    read, read_hashes, stream, written,
+    COMPRESS_FROM, COMPRESSION_LEVEL, Encoding, Pieces, Read, accepts_zstd, binary, compressed, discard, encoding,
+    hash, read, read_hashes, stream, written,
 };
 use crate::contents::read_all;
 use crate::problem::Problem;
@@ -83,9 +83,15 @@ pub(super) async fn put_many(
     body: Body,
 ) -> Result<Response, Problem> {
     let read = read(&state, &headers, body, MAX_REQUEST).await?;
-    let (own, own_scope) = (Arc::clone(&state), Arc::clone(&scope));
+    store_many(&state, &scope, read, FETCH_EACH).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Stores the blobs of a sequence of byte strings, none longer than `each`.
+pub(super) async fn store_many(state: &Arc<Shared>, scope: &Arc<Scope>, read: Read, each: u64) -> Result<(), Problem> {
+    let (own, own_scope) = (Arc::clone(state), Arc::clone(scope));
     let blobs = blocking(move || {
-        let blobs = small_blobs(&read.bytes)?;
+        let blobs = blobs_of(&read.bytes, each)?;
         let missing = own.store.missing_blobs(&own_scope, &blobs.keys().copied().collect::<Vec<_>>())?;
         // The memory is held until all are stored.
         Ok::<_, Problem>((blobs, missing, read.memory))
@@ -93,20 +99,19 @@ pub(super) async fn put_many(
     let (mut blobs, missing, _memory) = blobs.await??;
     let storing = missing.into_iter().filter_map(|hash| {
         let bytes = futures::stream::iter([Ok::<_, io::Error>(blobs.remove(&hash)?)]);
-        Some(state.store.put_blob(&scope, hash, FETCH_EACH, bytes))
+        Some(state.store.put_blob(scope, hash, each, bytes))
     });
     let mut stored = futures::stream::iter(storing).buffer_unordered(STORED_AT_ONCE);
     while stored.try_next().await?.is_some() {}
-    Ok(StatusCode::NO_CONTENT.into_response())
+    Ok(())
 }
 
-/// The blobs of a sequence, none over 64 KiB.
-fn small_blobs(mut sequence: &[u8]) -> Result<BTreeMap<Hash, Bytes>, Problem> {
+fn blobs_of(mut sequence: &[u8], each: u64) -> Result<BTreeMap<Hash, Bytes>, Problem> {
     let mut blobs = BTreeMap::new();
     while !sequence.is_empty() {
         let bytes = Vec::from(codec::decode_next::<ByteVec>(&mut sequence, "blob", MAX_REQUEST)?);
-        if bytes.len() as u64 > FETCH_EACH {
-            return Err(Problem::too_large("a blob among many", FETCH_EACH));
+        if bytes.len() as u64 > each {
+            return Err(Problem::too_large("a blob among many", each));
         }
         blobs.insert(Hash::of(&bytes), Bytes::from(bytes));
     }

@@ -56,6 +56,10 @@ pub(crate) fn router(state: Arc<State>) -> Router {
             "/v1/workspaces/{ws}/uploads/{hash}/{document}",
             head(transfers::offset).post(transfers::create).patch(transfers::append).delete(transfers::remove),
         )
+        .route(
+            "/v1/workspaces/{ws}/uploads/{parcel}",
+            head(transfers::offset).post(transfers::create).patch(transfers::append).delete(transfers::remove),
+        )
         .route("/v1/workspaces/{ws}/trees", post(trees::put))
         .route("/v1/workspaces/{ws}/trees/{root}", get(trees::get))
         .route("/v1/workspaces/{ws}/nodes", post(trees::nodes))

@@ -1,5 +1,6 @@
 //! Uploads that go on where they were cut (draft-ietf-httpbis-resumable-upload), and documents.
 
+use super::blobs::store_many;
 use crate::auth::{Reader, Writer};
 use crate::body::{
     accepts_zstd, binary, compressed, decode, discard, hash, query, read, stream, stream_within, written,
@@ -8,10 +9,11 @@ use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
 use crate::transfers::{Appended, Composed, Name, Refused, Turn, compose, small_document, take_document, take_packed};
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, RawPathParams, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use minicbor::bytes::ByteVec;
 use opship_record::limits::{MAX_INLINE_PART, MAX_REQUEST};
@@ -21,7 +23,8 @@ use opship_storage::Scope;
 use opship_world::FileContent;
 use serde::Deserialize;
 use serde_json::json;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +34,10 @@ const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 const DOCUMENT_MORE: u64 = 1 << 20;
 /// How long the sender of an upload may be silent: it may have to read on for long where nothing changed, or let others pass.
 const SILENCE: Duration = Duration::from_secs(600);
+/// Most bytes of a content in a parcel.
+const MAX_IN_PARCEL: u64 = 4 << 20;
+/// Bytes of a received parcel that are read at one time.
+const PIECE: u64 = 128 << 10;
 /// Most chunks that one question may name.
 const MAX_CHUNKS: usize = 1 << 20;
 /// Bytes of a chunk's hash that name it in a question.
@@ -43,62 +50,82 @@ const FETCH_ALL: u64 = 8 << 20;
 const DOCUMENTS_AT_ONCE: usize = 4;
 
 /// An upload that a request is about.
-struct Asked {
+pub(super) struct Asked {
     state: Arc<Shared>,
     scope: Arc<Scope>,
-    content: Hash,
+    /// The content that it brings; `None` for a parcel of several.
+    content: Option<Hash>,
     name: Name,
 }
 
-fn asked(state: Arc<Shared>, scope: Arc<Scope>, content: &str, document: &str) -> Result<Asked, Problem> {
-    let content = hash(content)?;
-    let name = Name::new(&scope, &content, document)
-        .ok_or_else(|| Problem::malformed("a document's name is 32 lower-case hexadecimal digits"))?;
-    Ok(Asked { state, scope, content, name })
+impl FromRequestParts<Arc<Shared>> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Arc<Shared>) -> Result<Asked, Problem> {
+        let Writer(scope) = Writer::from_request_parts(parts, state).await?;
+        let path = RawPathParams::from_request_parts(parts, state).await;
+        let path = path.map_err(|_| Problem::malformed("the address is not UTF-8; encode it"))?;
+        let part = |name| path.iter().find(|(key, _)| *key == name).map(|(_, value)| value);
+        let (content, name) = match (part("parcel"), part("hash")) {
+            (Some(parcel), _) => (None, Name::of_parcel(&scope, parcel)),
+            (None, content) => {
+                let content = hash(content.unwrap_or_default())?;
+                (Some(content), Name::new(&scope, &content, part("document").unwrap_or_default()))
+            }
+        };
+        let wrong = "an upload's name is lower-case hexadecimal digits: 32 of a document, 8 to 32 of a parcel";
+        let name = name.ok_or_else(|| Problem::malformed(wrong))?;
+        Ok(Asked { state: Arc::clone(state), scope, content, name })
+    }
 }
 
-type Address = Path<(String, String, String)>;
+/// How an upload is answered.
+#[derive(Clone, Copy)]
+struct Answer {
+    status: StatusCode,
+    /// Of a whole one with as few bytes as there can be: the request did not say `Upload-Complete` either.
+    is_bare: bool,
+}
+
+impl Answer {
+    fn complete(self) -> Response {
+        match self.is_bare {
+            true => StatusCode::NO_CONTENT.into_response(),
+            false => respond(self.status, None, true),
+        }
+    }
+}
 
 /// Begins an upload, and takes its first bytes.
-pub(super) async fn create(
-    State(state): State<Arc<Shared>>,
-    Writer(scope): Writer,
-    Path((_, content, document)): Address,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Problem> {
-    let asked = asked(state, scope, &content, &document)?;
-    let complete = is_complete(&headers)?;
-    let (store, scope, content) = (asked.state.store.clone(), Arc::clone(&asked.scope), asked.content);
-    if blocking(move || store.missing_blobs(&scope, &[content])).await??.is_empty() {
-        // Answering before the body's end breaks the sender's connection, unless it waits for this answer to send it.
-        if !headers.contains_key(header::EXPECT) {
-            discard(stream(body)).await;
+pub(super) async fn create(asked: Asked, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
+    let is_bare = !headers.contains_key(UPLOAD_COMPLETE);
+    let complete = is_bare || is_complete(&headers)?;
+    let answer = |status| Answer { status, is_bare };
+    if let Some(content) = asked.content {
+        let (store, scope) = (asked.state.store.clone(), Arc::clone(&asked.scope));
+        if blocking(move || store.missing_blobs(&scope, &[content])).await??.is_empty() {
+            // Answering before the body's end breaks the sender's connection, unless it waits for this answer to send it.
+            if !headers.contains_key(header::EXPECT) {
+                discard(stream(body)).await;
+            }
+            return Ok(answer(StatusCode::OK).complete());
         }
-        return Ok(respond(StatusCode::OK, None, true));
     }
     let turn = asked.state.uploads.turn(&asked.name).await;
     let (state, name) = (Arc::clone(&asked.state), asked.name.clone());
     let begun = blocking(move || state.uploads.begin(&name, &turn).map(|()| turn)).await?;
     let turn = begun.map_err(|error| Problem::disk(&error))?;
-    receive(asked, turn, complete, StatusCode::CREATED, body).await
+    receive(asked, turn, complete, answer(StatusCode::CREATED), body).await
 }
 
 /// Takes further bytes.
-pub(super) async fn append(
-    State(state): State<Arc<Shared>>,
-    Writer(scope): Writer,
-    Path((_, content, document)): Address,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Problem> {
-    let asked = asked(state, scope, &content, &document)?;
+pub(super) async fn append(asked: Asked, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
     let complete = is_complete(&headers)?;
     let given = number(&headers, &UPLOAD_OFFSET)?;
     let turn = asked.state.uploads.turn(&asked.name).await;
     let found = turn.offset().map_err(|error| Problem::internal(&error))?;
     let refusal = match found {
-        None => Some(Problem::not_found("upload", &document)),
+        None => Some(Problem::not_found("upload", asked.name.document())),
         Some(found) if Some(found) != given => Some(mismatch(found, given)),
         Some(_) => None,
     };
@@ -107,48 +134,33 @@ pub(super) async fn append(
         discard(stream(body)).await;
         return Err(problem);
     }
-    receive(asked, turn, complete, StatusCode::NO_CONTENT, body).await
+    receive(asked, turn, complete, Answer { status: StatusCode::NO_CONTENT, is_bare: false }, body).await
 }
 
 /// How far an upload is.
-pub(super) async fn offset(
-    State(state): State<Arc<Shared>>,
-    Writer(scope): Writer,
-    Path((_, content, document)): Address,
-) -> Result<Response, Problem> {
-    let asked = asked(state, scope, &content, &document)?;
+pub(super) async fn offset(asked: Asked) -> Result<Response, Problem> {
     let turn = asked.state.uploads.turn(&asked.name).await;
     let found = turn.offset().map_err(|error| Problem::internal(&error))?;
-    let found = found.ok_or_else(|| Problem::not_found("upload", &document))?;
+    let found = found.ok_or_else(|| Problem::not_found("upload", asked.name.document()))?;
     let mut response = respond(StatusCode::NO_CONTENT, Some(found), false);
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
 /// Drops an upload.
-pub(super) async fn remove(
-    State(state): State<Arc<Shared>>,
-    Writer(scope): Writer,
-    Path((_, content, document)): Address,
-) -> Result<Response, Problem> {
-    let asked = asked(state, scope, &content, &document)?;
+pub(super) async fn remove(asked: Asked) -> Result<Response, Problem> {
     let turn = asked.state.uploads.turn(&asked.name).await;
     turn.drop_upload().map_err(|error| Problem::internal(&error))?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn receive(
-    asked: Asked,
-    turn: Turn,
-    complete: bool,
-    status: StatusCode,
-    body: Body,
-) -> Result<Response, Problem> {
-    let limit = asked.state.blob_bytes.saturating_add(DOCUMENT_MORE);
+async fn receive(asked: Asked, turn: Turn, complete: bool, answer: Answer, body: Body) -> Result<Response, Problem> {
+    let most = asked.content.map_or(MAX_REQUEST as u64, |_| asked.state.blob_bytes);
+    let limit = most.saturating_add(DOCUMENT_MORE);
     let mut bytes = stream_within(body, SILENCE).fuse();
     match turn.append(limit, &mut bytes).await.map_err(|error| Problem::disk(&error))? {
-        Appended::Whole(_) if complete => finish(asked, turn, status).await,
-        Appended::Whole(length) => Ok(respond(status, Some(length), false)),
+        Appended::Whole(_) if complete => finish(asked, turn, answer).await,
+        Appended::Whole(length) => Ok(respond(answer.status, Some(length), false)),
         Appended::Cut(length) => {
             let detail = format!("the upload broke off at byte {length}; ask for its offset and go on there");
             Err(Problem::new(StatusCode::BAD_REQUEST, "upload", detail))
@@ -163,18 +175,51 @@ async fn receive(
 }
 
 /// Makes the content of what was received. It goes on if the sender is gone: it would have to come again for nothing.
-async fn finish(asked: Asked, turn: Turn, status: StatusCode) -> Result<Response, Problem> {
+async fn finish(asked: Asked, turn: Turn, answer: Answer) -> Result<Response, Problem> {
     let state = Arc::clone(&asked.state);
     let finishing = state.tasks.spawn(async move {
         let document = turn.open().map_err(|error| Problem::internal(&error))?;
-        let taken = take_packed(&asked.state, &asked.scope, asked.content, document).await;
+        let taken = match asked.content {
+            Some(content) => take_packed(&asked.state, &asked.scope, content, document).await,
+            None => take_parcel(&asked.state, &asked.scope, document).await,
+        };
         if !matches!(taken, Err(Refused::Server(_))) {
             turn.drop_upload().map_err(|error| Problem::internal(&error))?;
         }
         taken.map_err(Refused::problem)
     });
     finishing.await.map_err(|error| Problem::internal(&error))??;
-    Ok(respond(status, None, true))
+    Ok(answer.complete())
+}
+
+/// Stores the contents of a parcel.
+async fn take_parcel(state: &Arc<Shared>, scope: &Arc<Scope>, document: File) -> Result<(), Refused> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+    let bytes = Body::from_stream(pieces_of(document));
+    let taken = match read(state, &headers, bytes, MAX_REQUEST).await {
+        Ok(read) => store_many(state, scope, read, MAX_IN_PARCEL).await,
+        Err(problem) => Err(problem),
+    };
+    taken.map_err(|problem| {
+        if !problem.is_refusal() {
+            return Refused::Server(problem);
+        }
+        let detail = format!("{}; send its contents one by one", problem.detail());
+        Refused::Document(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "document", detail))
+    })
+}
+
+/// Reads a file on other threads than those of requests.
+fn pieces_of(file: File) -> impl Stream<Item = io::Result<Bytes>> {
+    futures::stream::try_unfold(file, |file| async move {
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut piece = Vec::new();
+            (&file).take(PIECE).read_to_end(&mut piece)?;
+            Ok((!piece.is_empty()).then(|| (Bytes::from(piece), file)))
+        });
+        reading.await.map_err(io::Error::other)?
+    })
 }
 
 fn respond(status: StatusCode, offset: Option<u64>, complete: bool) -> Response {

@@ -1,5 +1,5 @@
-//! What was received of uploads that are not complete: `<data>/uploads/<workspace>-<principal>-<blob>-<document>`, the
-//! bytes as they came. A file's length is how far the upload is, so nothing has to be kept beside it.
+//! What was received of uploads that are not complete: `<data>/uploads/<workspace>-<principal>-<blob>-<document>`, of a parcel
+//! `…-parcel-<name>-<name>`, the bytes as they came. A file's length is how far the upload is, so nothing has to be kept beside it.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -8,6 +8,7 @@ use opship_storage::Scope;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,9 @@ const APPLIED_AT_ONCE: usize = 8;
 /// Documents that are made at one time, each as long as its receiver takes; each takes up to 20 MiB of memory.
 pub(crate) const MADE_AT_ONCE: usize = 64;
 /// Hexadecimal digits of a document's name.
-const DOCUMENT_DIGITS: usize = 32;
+const DOCUMENT_DIGITS: RangeInclusive<usize> = 32..=32;
+/// Hexadecimal digits of a parcel's name.
+const PARCEL_DIGITS: RangeInclusive<usize> = 8..=32;
 
 /// Uploads under way.
 pub(crate) struct Uploads {
@@ -39,28 +42,43 @@ pub(crate) struct Uploads {
     pub(crate) made: Arc<Semaphore>,
 }
 
-/// One upload's name: whose it is, what content it brings, and in which document.
+/// One upload's name: whose it is, what it brings, and in which document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
     principal: String,
-    content: String,
+    /// What others of the same principal bring too, so that a new one takes their place. Parcels have nothing in common.
+    what: String,
     document: String,
 }
 
 impl Name {
     /// The upload of a content by a principal; `document` is 32 hexadecimal digits.
     pub(crate) fn new(scope: &Scope, content: &Hash, document: &str) -> Option<Name> {
+        Name::of(scope, &content.to_string(), document, DOCUMENT_DIGITS)
+    }
+
+    /// The upload of a parcel by a principal; its name is 8 to 32 hexadecimal digits.
+    pub(crate) fn of_parcel(scope: &Scope, parcel: &str) -> Option<Name> {
+        Name::of(scope, &format!("parcel-{parcel}"), parcel, PARCEL_DIGITS)
+    }
+
+    fn of(scope: &Scope, what: &str, document: &str, digits: RangeInclusive<usize>) -> Option<Name> {
         let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        let valid = document.len() == DOCUMENT_DIGITS && document.bytes().all(is_digit);
+        let valid = digits.contains(&document.len()) && document.bytes().all(is_digit);
         valid.then(|| Name {
             principal: format!("{}-{}-", scope.workspace_id(), scope.principal()),
-            content: content.to_string(),
+            what: what.to_owned(),
             document: document.to_owned(),
         })
     }
 
+    /// The document's name.
+    pub(crate) fn document(&self) -> &str {
+        &self.document
+    }
+
     fn file(&self) -> String {
-        format!("{}{}-{}", self.principal, self.content, self.document)
+        format!("{}{}-{}", self.principal, self.what, self.document)
     }
 }
 
@@ -164,7 +182,7 @@ impl Uploads {
     /// The operating system's.
     pub(crate) fn begin(&self, name: &Name, turn: &Turn) -> io::Result<()> {
         self.sweep(SystemTime::now())?;
-        for (path, ..) in self.list(&format!("{}{}-", name.principal, name.content))? {
+        for (path, ..) in self.list(&format!("{}{}-", name.principal, name.what))? {
             remove(&path)?;
         }
         let mut own = self.list(&name.principal)?;
