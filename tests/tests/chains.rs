@@ -7,6 +7,7 @@ use opship_record::Hash;
 use opship_tests::{Cutter, Place, Server, assert_same_tree, first_parked, snapshot};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What becomes of a link: link K merges what link K-1 made and `inK` into `cK`.
@@ -20,20 +21,25 @@ enum Link {
     Output,
     /// `cK` is written by hand instead.
     ByHand,
+    /// A program of the user's own makes it, and one byte otherwise than the module.
+    Native,
+    /// It makes more than the server lets a replay make.
+    Large,
 }
 
 use Link::*;
 
 const LINKS: [Link; 4] = [Calm, Input, Output, ByHand];
 
-/// All chains of two and three links, and those of four and five in which one link is not calm.
+/// All chains of two and three links that end by what others do, and those of two to five in which one link is not calm.
 fn chains() -> Vec<Vec<Link>> {
     let mut chains: Vec<Vec<Link>> = LINKS.iter().flat_map(|a| LINKS.iter().map(|b| vec![*a, *b])).collect();
     let longer = chains.iter().flat_map(|chain| LINKS.iter().map(|link| [&chain[..], &[*link]].concat()));
     let longer: Vec<Vec<Link>> = longer.collect();
     chains.extend(longer);
-    for length in [4, 5] {
-        for (at, link) in (0..length).flat_map(|at| LINKS[1..].iter().map(move |link| (at, *link))) {
+    for length in 2..=5 {
+        let links: &[Link] = if length < 4 { &[Native, Large] } else { &[Input, Output, ByHand, Native, Large] };
+        for (at, link) in (0..length).flat_map(|at| links.iter().map(move |link| (at, *link))) {
             let mut chain = vec![Calm; length];
             chain[at] = link;
             chains.push(chain);
@@ -50,6 +56,9 @@ fn expected(chain: &[Link]) -> Vec<Option<&'static str>> {
             (ByHand, _) => "by hand",
             (_, "conflicted" | "parked") => "parked",
             (Output, _) => "conflicted",
+            // What is merged with something that long is longer yet.
+            (Large, _) | (Calm, "shipped") => "shipped",
+            (Native, _) => "repaired",
             (Input, _) | (Calm, "rebased") => "rebased",
             (Calm, _) => "matched",
         };
@@ -60,31 +69,54 @@ fn expected(chain: &[Link]) -> Vec<Option<&'static str>> {
 
 fn run_link(place: &Place, copy: &Path, chain: &str, number: usize, link: Link) -> String {
     let made = format!("{chain}/c{number}");
-    if link == ByHand {
-        fs::write(copy.join(&made), format!("{made} by hand\n")).unwrap();
-    } else {
-        let (before, input) = (format!("{chain}/c{}", number - 1), format!("{chain}/in{number}"));
-        place.ok(copy, ["run", "sort", "--", "-o", &made, &before, &input]);
+    let (before, input) = (format!("{chain}/c{}", number - 1), format!("{chain}/in{number}"));
+    let arguments = ["--", "-o", &made, &before, &input];
+    match link {
+        ByHand => fs::write(copy.join(&made), format!("{made} by hand\n")).unwrap(),
+        Native => drop(place.ok(copy, ["run", "--native", "tweak"].iter().chain(&arguments))),
+        _ => drop(place.ok(copy, ["run", "sort"].iter().chain(&arguments))),
     }
     fs::read_to_string(copy.join(&made)).unwrap()
 }
 
-fn command(chain: &str, number: usize) -> String {
-    format!("sort -o {chain}/c{number} ")
+/// What a link is given beside what the one before it made.
+fn input(chain: &str, number: usize, link: Link) -> String {
+    let lines = |count: u64| (0..count).map(|n| format!("{}\n", Hash::of(&n.to_le_bytes()))).collect();
+    match link {
+        // So long that its difference is much shorter.
+        Native => lines(100),
+        Large => lines(20_000),
+        _ => format!("{chain} input {number}\n"),
+    }
+}
+
+/// A program that sorts as the module does, and then writes one byte of its own.
+fn configure_native(place: &Place) {
+    let script = place.path("tweak.sh");
+    let text = "#!/bin/sh\nsort \"$@\" && printf T | dd of=\"$2\" bs=1 seek=3 conv=notrunc 2> /dev/null\n";
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    let mapping = format!("[native]\ntweak = {{ program = \"{}\", module = \"sort\" }}\n", script.display());
+    fs::write(place.folder("home/config/opship").join("config.toml"), mapping).unwrap();
+}
+
+fn makes(command: &str, chain: &str, number: usize) -> bool {
+    command.contains(&format!(" -o {chain}/c{number} "))
 }
 
 #[test]
 fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
     let place = Place::new();
-    let server = Server::start(&place);
+    let server = Server::start_with(&place, "data", |serve| serve.args(["--replay-output", "1"]));
     let here = place.init(&server, "here", "main");
+    configure_native(&place);
     let chains: Vec<(String, Vec<Link>)> =
         chains().into_iter().enumerate().map(|(number, chain)| (format!("{number:03}"), chain)).collect();
     for (name, chain) in &chains {
         fs::create_dir(here.join(name)).unwrap();
         fs::write(here.join(name).join("c0"), format!("{name} start\n")).unwrap();
-        for number in 1..=chain.len() {
-            fs::write(here.join(name).join(format!("in{number}")), format!("{name} input {number}\n")).unwrap();
+        for (number, link) in (1..).zip(chain) {
+            fs::write(here.join(name).join(format!("in{number}")), input(name, number, *link)).unwrap();
         }
     }
     place.ok(&here, ["sync"]);
@@ -96,7 +128,7 @@ fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
             match link {
                 Input => fs::write(there.join(name).join(format!("in{number}")), "changed by another\n").unwrap(),
                 Output => fs::write(there.join(name).join(format!("c{number}")), "made by another\n").unwrap(),
-                Calm | ByHand => {}
+                Calm | ByHand | Native | Large => {}
             }
             recorded.push(run_link(&place, &here, name, number, *link));
         }
@@ -119,7 +151,7 @@ fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
         .collect();
     for (name, chain) in &chains {
         let found: Vec<Option<&str>> = (1..=chain.len())
-            .map(|number| ends.iter().find(|(c, _)| c.starts_with(&command(name, number))).map(|(_, end)| *end))
+            .map(|number| ends.iter().find(|(c, _)| makes(c, name, number)).map(|(_, end)| *end))
             .collect();
         assert_eq!(found, expected(chain), "{name}: {chain:?}");
     }
