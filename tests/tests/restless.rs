@@ -2,12 +2,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+use opship_record::Hash;
 use opship_tap::Tap;
-use opship_tests::{Place, Server, assert_same_tree, noise, point, run_through};
+use opship_tests::{Place, Server, assert_same_tree, noise, point, run_through, until};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -115,4 +117,35 @@ fn a_file_that_is_written_over_again_and_again_keeps_nothing_back_and_is_sent_tw
     place.ok(&here, ["sync"]);
     place.ok(&there, ["sync"]);
     assert_same_tree(&here, &there);
+}
+
+#[test]
+fn a_file_that_changes_even_while_it_is_copied_is_set_apart_and_the_others_go() {
+    let (place, server, here, tap) = beside_notes();
+    let file = OpenOptions::new().write(true).open(here.join("log")).unwrap();
+    let writer = Writer::start(file, Duration::ZERO, |file, n| {
+        file.write_all_at(&n.to_le_bytes(), n.wrapping_mul(4096) % LENGTH).unwrap();
+    });
+    point(&here, tap.address());
+    let mut command = place.command(&here);
+    let sync = command.arg("sync").env("OPSHIP_TOKEN", server.token()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Somebody ends the first one on its way.
+    let mut first = sync.spawn().unwrap();
+    until("the upload's beginning", || tap.count().sent > 256 << 10 || first.try_wait().unwrap().is_some());
+    let _ = first.kill();
+    first.wait().unwrap();
+    point(&here, server.authority().parse().unwrap());
+    let note = format!("/v1/workspaces/main/blobs/{}", Hash::of(b"note 2"));
+    until("the notes, while the file is still written to", || {
+        sync.status().unwrap();
+        server.request("GET", &note, b"").0 == 200
+    });
+    let log = place.json(&here, ["log"]);
+    let open = |entry: &&serde_json::Value| entry["verdict"].is_null();
+    let waiting: Vec<_> = log["entries"].as_array().unwrap().iter().filter(open).collect();
+    assert!(waiting.len() <= 1, "{log}");
+    writer.stop();
+    place.ok(&here, ["sync"]);
+    assert_same_tree(&here, &clone(&place, &server));
+    assert_eq!(stored_uploads(&server), 0);
 }
