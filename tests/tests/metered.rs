@@ -301,3 +301,23 @@ fn what_waits_for_a_budget_is_cut_so_that_a_day_holds_each_part() {
     metered.sync_there();
     assert!(fs::read_dir(&metered.there).unwrap().count() > 3);
 }
+
+#[test]
+fn a_dropped_restore_leaves_what_it_replaced_to_the_change_that_the_link_holds_back() {
+    let metered = metered(PROFILE);
+    fs::write(metered.there.join("f"), "start\n").unwrap();
+    metered.sync_there();
+    metered.ok(&["sync"]);
+    let edit = noise(50_000, 1);
+    fs::write(metered.here.join("f"), &edit).unwrap();
+    metered.ok(&["restore", "f", "--version", "1"]);
+    metered.ok(&["sync"]);
+    let restore = serde_json::from_str::<Value>(&metered.ok(&["--json", "log", "-n", "1"])).unwrap();
+    metered.ok(&["drop", &restore["entries"][0]["number"].to_string()]);
+    metered.ok(&["sync"]);
+    metered.ok(&["sync", "--anyway"]);
+    metered.sync_there();
+    assert!(fs::read(metered.there.join("f")).unwrap() == edit, "the edit is lost");
+    let status = serde_json::from_str::<Value>(&metered.ok(&["--json", "status"])).unwrap();
+    assert_eq!(status["pending"], serde_json::json!([]));
+}

@@ -24,14 +24,18 @@ enum Act {
     RemoveFolder,
     Sort(usize, usize),
     Compress(usize),
+    /// Writes, and has an operation replace that at once.
+    WriteAndSort(usize),
     Sync,
     Undo(usize),
+    Restore(usize, u64),
     Resolve(&'static str),
     Drop,
 }
 
 fn act() -> impl Strategy<Value = (usize, Act)> {
-    let name = || 0..NAMES.len();
+    // Most of it about one file, so that changes of it wait for each other.
+    let name = || prop_oneof![Just(0), 0..NAMES.len()];
     let act = prop_oneof![
         4 => name().prop_map(Act::Write),
         2 => name().prop_map(Act::Append),
@@ -40,8 +44,10 @@ fn act() -> impl Strategy<Value = (usize, Act)> {
         1 => Just(Act::RemoveFolder),
         3 => (name(), name()).prop_map(|(from, to)| Act::Sort(from, to)),
         1 => name().prop_map(Act::Compress),
+        3 => name().prop_map(Act::WriteAndSort),
         6 => Just(Act::Sync),
         1 => (0..4usize).prop_map(Act::Undo),
+        2 => (name(), 0..3u64).prop_map(|(name, back)| Act::Restore(name, back)),
         1 => prop::sample::select(vec!["mine", "theirs", "both"]).prop_map(Act::Resolve),
         1 => Just(Act::Drop),
     ];
@@ -52,7 +58,7 @@ struct Workspace {
     place: Place,
     server: Server,
     copies: Vec<PathBuf>,
-    /// What was recorded by a sync that succeeded.
+    /// What was in a folder at a sync that succeeded, and what another command replaced.
     recorded: BTreeMap<Hash, String>,
     texts: u32,
 }
@@ -94,18 +100,36 @@ impl Workspace {
             Act::Remove(name) => drop(fs::remove_file(at(name))),
             Act::Rename(from, to) => drop(fs::rename(at(from), at(to))),
             Act::RemoveFolder => drop(fs::remove_dir_all(copy.join("d"))),
-            Act::Sort(from, to) => drop(self.place.run(&copy, ["run", "sort", "--", "-o", NAMES[*to], NAMES[*from]])),
-            Act::Compress(name) => drop(self.place.run(&copy, ["run", "gzip", "--", "-kf", NAMES[*name]])),
+            Act::Sort(from, to) => self.command(&copy, &["run", "sort", "--", "-o", NAMES[*to], NAMES[*from]]),
+            Act::Compress(name) => self.command(&copy, &["run", "gzip", "--", "-kf", NAMES[*name]]),
+            Act::WriteAndSort(name) => {
+                self.act(person, &Act::Write(*name));
+                self.act(person, &Act::Append(*name));
+                self.act(person, &Act::Sort(*name, *name));
+            }
             Act::Sync => self.sync(&copy),
             Act::Undo(back) => {
                 let log = self.place.json(&copy, ["log"]);
                 if let Some(entry) = log["entries"].as_array().unwrap().get(*back) {
-                    self.place.run(&copy, ["undo", "--force", &entry["number"].to_string()]);
+                    self.command(&copy, &["undo", "--force", &entry["number"].to_string()]);
                 }
             }
-            Act::Resolve(keep) => drop(self.place.run(&copy, ["resolve", "--all", "--keep", keep])),
+            Act::Restore(name, back) => {
+                let version = self.place.json(&copy, ["status"])["version"].as_u64().unwrap().saturating_sub(*back);
+                self.command(&copy, &["restore", NAMES[*name], "--version", &version.to_string()]);
+            }
+            Act::Resolve(keep) => self.command(&copy, &["resolve", "--all", "--keep", keep]),
             Act::Drop => self.drop_parked(&copy),
         }
+    }
+
+    /// Whatever a command replaces is somebody's, also if it was never in a folder at a sync.
+    fn command(&mut self, copy: &Path, arguments: &[&str]) {
+        let before = files(copy);
+        self.place.run(copy, arguments);
+        let after = files(copy);
+        let replaced = before.into_iter().filter(|(name, hash)| after.get(name) != Some(hash));
+        self.recorded.extend(replaced.map(|(name, hash)| (hash, name)));
     }
 
     fn sync(&mut self, copy: &Path) {
@@ -116,9 +140,10 @@ impl Workspace {
         self.recorded.extend(contents(copy));
     }
 
-    fn drop_parked(&self, copy: &Path) {
+    fn drop_parked(&mut self, copy: &Path) {
         while let Some(parked) = first_parked(&self.place, copy) {
-            self.place.ok(copy, ["drop", &parked]);
+            self.command(copy, &["drop", &parked]);
+            assert_ne!(first_parked(&self.place, copy), Some(parked), "it was dropped");
         }
     }
 
@@ -153,9 +178,13 @@ impl Workspace {
     }
 }
 
-fn contents(copy: &Path) -> BTreeMap<Hash, String> {
-    let read = |name: String| Some((Hash::of(&fs::read(copy.join(&name)).ok()?), name));
+fn files(copy: &Path) -> BTreeMap<String, Hash> {
+    let read = |name: String| Some((name.clone(), Hash::of(&fs::read(copy.join(name)).ok()?)));
     snapshot(copy).into_keys().filter_map(read).collect()
+}
+
+fn contents(copy: &Path) -> BTreeMap<Hash, String> {
+    files(copy).into_iter().map(|(name, hash)| (hash, name)).collect()
 }
 
 proptest! {

@@ -10,6 +10,7 @@ mod fetch;
 mod metered;
 mod names;
 mod native;
+mod overwritten;
 mod parcels;
 mod parts;
 mod pull;
