@@ -153,3 +153,48 @@ fn what_is_in_the_way_of_a_restore_is_what_stands_there_now() {
     let (status, _) = two.server.request("GET", &format!("/v1/workspaces/main/blobs/{edit}"), b"");
     assert_eq!(status, 200, "the edit is in the history");
 }
+
+#[test]
+fn what_cannot_be_shipped_is_told_by_the_exit_code_and_keeps_nothing_else_back() {
+    let two = two();
+    two.write("captured\n");
+    two.run(&["gzip", "--", "-kf", "f"]);
+    two.write("later\n");
+    for kept in fs::read_dir(two.here.join(".opship/kept")).unwrap() {
+        fs::remove_file(kept.unwrap().path()).unwrap();
+    }
+    let printed = two.place.run(&two.here, ["sync", "--json"]);
+    assert_eq!(printed.code, Some(1), "{printed}");
+    let report: serde_json::Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let failed = |entry: &&serde_json::Value| entry["failed"] == true;
+    let failed: Vec<_> = report["entries"].as_array().unwrap().iter().filter(failed).collect();
+    assert!(failed[0]["detail"].as_str().unwrap().contains("'f'"), "{report}");
+
+    // What comes later does not wait with it, also where both are found at once.
+    two.write("later still\n");
+    for unrelated in ["one", "two"] {
+        fs::write(two.here.join(unrelated), "goes on\n").unwrap();
+        assert_eq!(two.place.run(&two.here, ["sync"]).code, Some(1));
+        two.place.ok(&two.there, ["sync"]);
+        assert!(two.there.join(unrelated).exists(), "{unrelated}");
+    }
+
+    two.write("captured\n");
+    two.place.ok(&two.here, ["sync"]);
+    two.write("later\n");
+    two.come_together();
+    two.all_are_there(&["later\n"]);
+}
+
+#[test]
+fn an_entry_that_was_dropped_is_not_dropped_twice() {
+    let two = two();
+    two.write("c\na\n");
+    two.sort();
+    let number = two.place.json(&two.here, ["log", "-n", "1"])["entries"][0]["number"].to_string();
+    two.place.ok(&two.here, ["drop", &number]);
+    let again = two.place.run(&two.here, ["drop", &number]);
+    assert_eq!(again.code, Some(126), "{again}");
+    assert!(String::from_utf8_lossy(&again.stderr).contains("opship sync"), "{again}");
+    two.come_together();
+}

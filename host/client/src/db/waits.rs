@@ -176,6 +176,26 @@ pub(crate) fn next_writer(db: &Connection, path: &TreePath, number: u64) -> rusq
     Ok(entry.map(uint))
 }
 
+/// The oldest unsettled entry that these lists would wait for.
+pub(crate) fn oldest_wait(db: &Connection, lists: &Lists) -> Result<Option<u64>, ClientError> {
+    Ok(waits(db, u64::MAX, &uses(lists))?.into_iter().next())
+}
+
+/// Does an entry wait for an unended one of at most this number?
+pub(crate) fn has_wait_up_to(db: &Connection, number: u64, most: u64) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM wait JOIN entry ON entry.number = wait.waits_for \
+         WHERE wait.entry = ?1 AND wait.waits_for <= ?2 AND entry.state < 2)",
+    )?
+    .query_row([int(number), int(most)], |row| row.get(0))
+}
+
+/// Does an unsettled entry of at most this number write this very path?
+pub(crate) fn is_written_up_to(db: &Connection, path: &TreePath, most: u64) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM entry_path WHERE path = ?1 AND entry <= ?2 AND uses & ?3)")?
+        .query_row(params![path.as_str(), int(most), WRITES_NODE], |row| row.get(0))
+}
+
 /// Must an unsettled operation between two entries keep its order with these changes?
 pub(crate) fn operation_between(db: &Connection, changes: &[Change], from: u64, to: u64) -> Result<bool, ClientError> {
     let lists = Lists { changes: changes.to_vec(), ..Lists::default() };
