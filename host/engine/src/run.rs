@@ -79,7 +79,9 @@ pub(crate) struct RunState {
     pub(crate) world: World,
     pub(crate) memory: Option<Memory>,
     limiter: Limiter,
-    watch: Watch,
+    progress: Option<Progress>,
+    /// The progress told last.
+    told: Option<(u64, u64)>,
 }
 
 /// Why guest code was left other than by returning.
@@ -95,10 +97,6 @@ pub(crate) enum End {
     Memory(String),
     #[error("other runs have the memory")]
     Crowded,
-    #[error("the deadline passed")]
-    Deadline,
-    #[error("cancelled")]
-    Cancelled,
 }
 
 impl Engine {
@@ -114,16 +112,13 @@ impl Engine {
         let modules = modules(plan, run.modules)?;
         let pages = plan.run_limits().memory_pages;
         let ticking = self.tick().map_err(|e| RunError::Host { detail: format!("no thread can be started ({e})") })?;
-        let watch = Watch {
-            started,
-            deadline: run.deadline.and_then(|deadline| started.checked_add(deadline)),
-            slow: run.slow,
-            cancel: run.cancel,
-            progress: run.progress,
-            told: None,
-        };
+        let deadline = run.deadline.and_then(|deadline| started.checked_add(deadline));
+        let mut watch = Watch { started, deadline, slow: run.slow, cancel: run.cancel };
+        let mut world = World::new(run.world)?;
+        // The world works at length too, where no epoch ends it: a long file is copied, and hashed once all guests returned.
+        world.watched_by(Box::new(move || watch.look().map_err(Into::into)));
         let limiter = Limiter::new(pages, self.memory_bytes(), run.room);
-        let mut state = RunState { world: World::new(run.world)?, memory: None, limiter, watch };
+        let mut state = RunState { world, memory: None, limiter, progress: run.progress, told: None };
         let mut memory_pages = 0;
         for (step, module) in modules.iter().enumerate() {
             state.look().map_err(|end| run_error(step, end))?;
@@ -192,35 +187,26 @@ fn modules(plan: &Plan, loaded: &BTreeMap<Hash, LoadedModule>) -> Result<Vec<Loa
     Ok(modules)
 }
 
-/// What a run looks at every few milliseconds.
+/// What a run looks at every few milliseconds, and its world after each piece of its own work.
 struct Watch {
     started: Instant,
     deadline: Option<Instant>,
     slow: Option<Slow>,
     cancel: Option<Arc<AtomicBool>>,
-    progress: Option<Progress>,
-    /// The progress told last.
-    told: Option<(u64, u64)>,
 }
 
 impl Watch {
-    fn look(&mut self, world: &World) -> Result<(), End> {
+    fn look(&mut self) -> Result<(), RunError> {
         if self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
-            return Err(End::Cancelled);
+            return Err(RunError::Cancelled);
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(End::Deadline);
+            return Err(RunError::Deadline);
         }
         if let Some(slow) = self.slow.take_if(|slow| self.started.elapsed() >= slow.after)
             && !(slow.call)()
         {
-            return Err(End::Cancelled);
-        }
-        if let (Some(progress), Some((done, total))) = (&self.progress, world.progress())
-            && self.told != Some((done, total))
-        {
-            self.told = Some((done, total));
-            progress(done, total);
+            return Err(RunError::Cancelled);
         }
         Ok(())
     }
@@ -229,7 +215,14 @@ impl Watch {
 impl RunState {
     fn look(&mut self) -> Result<(), End> {
         self.limiter.world_takes(self.world.held_bytes())?;
-        self.watch.look(&self.world)
+        self.world.look()?;
+        if let (Some(progress), Some((done, total))) = (&self.progress, self.world.progress())
+            && self.told != Some((done, total))
+        {
+            self.told = Some((done, total));
+            progress(done, total);
+        }
+        Ok(())
     }
 }
 
@@ -244,8 +237,6 @@ fn run_error(step: usize, end: End) -> RunError {
         End::Fault(fault) => fault.into(),
         End::Limit { what, limit } => RunError::Limit { what, limit },
         End::Crowded => RunError::Crowded,
-        End::Deadline => RunError::Deadline,
-        End::Cancelled => RunError::Cancelled,
         End::Memory(_) => RunError::Host { detail: end.to_string() },
         End::Exit(_) => RunError::Trap { step, message: end.to_string(), said: String::new() },
     }
