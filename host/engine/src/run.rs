@@ -1,7 +1,7 @@
 //! One run: the steps of a plan, one after the other, in one world.
 
 use crate::error::{DETAIL, printable};
-use crate::limiter::{Limiter, Room};
+use crate::limiter::{Limiter, Refused, Room};
 use crate::load::LoadedModule;
 use crate::{Engine, RunError};
 use opship_record::Hash;
@@ -12,7 +12,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wasmtime::{Memory, Store, StoreContextMut, ThrownException, Trap, UpdateDeadline, WasmBacktrace};
+use wasmtime::{
+    GcHeapOutOfMemory, Memory, Store, StoreContextMut, ThrownException, Trap, UpdateDeadline, WasmBacktrace,
+};
 
 /// Bytes at the end of standard error that are shown with a fault.
 const LAST_WORDS: usize = DETAIL;
@@ -148,7 +150,7 @@ impl Engine {
             .instance(&mut store)
             .and_then(|instance| instance.get_typed_func::<(), ()>(&mut store, "_start"))
             .and_then(|start| start.call(&mut store, ()));
-        let exit = match ended.map_err(left) {
+        let exit = match ended.map_err(|error| left(error, &mut store.data_mut().limiter)) {
             Ok(()) => 0,
             Err(Left::End(End::Exit(code))) => code,
             Err(Left::End(end)) => return Err(run_error(step, end)),
@@ -250,11 +252,18 @@ enum Left {
     Host(String),
 }
 
-fn left(error: wasmtime::Error) -> Left {
+fn left(error: wasmtime::Error, limiter: &mut Limiter) -> Left {
     let error = match error.downcast::<End>() {
         Ok(end) => return Left::End(end),
         Err(error) => error,
     };
+    // The heap of exceptions is limited as memory is.
+    let is_full = error.is::<GcHeapOutOfMemory<()>>();
+    if (is_full || error.is::<Refused>())
+        && let Some(end) = limiter.refused()
+    {
+        return Left::End(end);
+    }
     let frames = error.downcast_ref::<WasmBacktrace>().map(|trace| Frames(trace).to_string()).unwrap_or_default();
     match error.downcast_ref::<Trap>() {
         Some(Trap::StackOverflow) => return Left::StackOverflow,
@@ -264,8 +273,8 @@ fn left(error: wasmtime::Error) -> Left {
     if error.is::<ThrownException>() {
         return Left::Trap(format!("an exception that nothing caught{frames}"));
     }
-    // The heap of exceptions is limited as memory is; filling it is the module's doing.
-    if error.is::<wasmtime::GcHeapOutOfMemory<()>>() {
+    // By the record's limit, which every world has: filling it is the module's doing.
+    if is_full {
         return Left::Trap(format!("no more memory for exceptions{frames}"));
     }
     Left::Host(printable(&format!("{error:#}"), DETAIL))
