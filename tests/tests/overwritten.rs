@@ -57,6 +57,13 @@ impl Two {
         assert_eq!(self.place.json(&self.here, ["status"])["pending"], serde_json::json!([]));
     }
 
+    /// Is a text in the tree or the history?
+    fn is_kept(&self, text: &str) -> bool {
+        let path = format!("/v1/workspaces/main/blobs/{}", opship_record::Hash::of(text.as_bytes()));
+        let is_text = |name: String| fs::read(self.here.join(name)).is_ok_and(|found| found == text.as_bytes());
+        self.server.request("GET", &path, b"").0 == 200 || snapshot(&self.here).into_keys().any(is_text)
+    }
+
     /// The texts are in the tree, whatever the names.
     fn all_are_there(&self, texts: &[&str]) {
         let there: BTreeSet<String> = snapshot(&self.there)
@@ -184,6 +191,90 @@ fn what_cannot_be_shipped_is_told_by_the_exit_code_and_keeps_nothing_else_back()
     two.write("later\n");
     two.come_together();
     two.all_are_there(&["later\n"]);
+}
+
+/// Operation 3 is parked: another has changed what the value before it changed.
+fn parked(program: &[&str]) -> Two {
+    let two = two();
+    let config = two.place.folder("home/config/opship").join("config.toml");
+    fs::write(config, "[native]\nsort = { program = \"sort\", module = \"sort\" }\n").unwrap();
+    for (name, text) in [("g", "x\n"), ("p", "1\n"), ("q", "b\n")] {
+        fs::write(two.here.join(name), text).unwrap();
+    }
+    two.place.ok(&two.here, ["sync"]);
+    two.place.ok(&two.there, ["sync"]);
+    fs::write(two.there.join("p"), "theirs\n").unwrap();
+    two.place.ok(&two.there, ["sync"]);
+    fs::write(two.here.join("p"), "mine\n").unwrap();
+    two.run(program);
+    two
+}
+
+const MERGED: &str = "b\nmine\n";
+
+#[test]
+fn what_a_native_run_replaced_of_an_operation_that_is_dropped() {
+    let two = parked(&["sort", "--", "-o", "out", "p", "q"]);
+    two.run(&["--native", "sort", "--", "-o", "out", "g"]);
+    two.place.ok(&two.here, ["sync"]);
+    two.come_together();
+    two.all_are_there(&[MERGED, "mine\n", "theirs\n"]);
+}
+
+#[test]
+fn what_was_moved_from_an_operation_that_is_dropped_and_then_replaced() {
+    for sync_between in [false, true] {
+        let two = parked(&["sort", "--", "-o", "out", "p", "q"]);
+        if sync_between {
+            two.place.ok(&two.here, ["sync"]);
+        }
+        fs::rename(two.here.join("out"), two.here.join("f")).unwrap();
+        two.run(&["sort", "--", "-o", "f", "g"]);
+        two.place.ok(&two.here, ["sync"]);
+        two.come_together();
+        two.all_are_there(&["mine\n", "theirs\n"]);
+        assert!(two.is_kept(MERGED), "{MERGED:?} is lost");
+    }
+}
+
+#[test]
+fn what_was_written_over_the_result_of_a_parked_operation_goes_on() {
+    let two = parked(&["sort", "--", "-o", "out", "p", "q"]);
+    two.place.ok(&two.here, ["sync"]);
+    fs::write(two.here.join("out"), "by hand\n").unwrap();
+    fs::write(two.here.join("q"), "another q\n").unwrap();
+    fs::copy(two.here.join("p"), two.here.join("copy of p")).unwrap();
+    fs::write(two.here.join("new"), "unrelated\n").unwrap();
+    two.place.ok(&two.here, ["sync"]);
+    two.place.ok(&two.there, ["sync"]);
+    for (name, text) in [("out", "by hand\n"), ("q", "another q\n"), ("new", "unrelated\n")] {
+        assert_eq!(fs::read_to_string(two.there.join(name)).unwrap_or_default(), text, "{name}");
+    }
+    // Syncs with nothing new make nothing new.
+    let entries = || two.place.json(&two.here, ["log", "-n", "1000"])["entries"].as_array().unwrap().len();
+    let before = entries();
+    two.place.ok(&two.here, ["sync"]);
+    assert_eq!(entries(), before);
+    assert!(first_parked(&two.place, &two.here).is_some());
+    two.come_together();
+    two.all_are_there(&["by hand\n", "mine\n", "theirs\n"]);
+}
+
+#[test]
+fn a_conflict_copy_that_an_operation_replaces() {
+    let two = parked(&["sort", "--", "-o", "k", "p", "q"]);
+    two.place.ok(&two.here, ["sync"]);
+    fs::write(two.here.join("k"), "by hand\n").unwrap();
+    fs::write(two.there.join("k"), "made there\n").unwrap();
+    two.place.ok(&two.there, ["sync"]);
+    two.place.ok(&two.here, ["sync"]);
+    let copies: Vec<String> = snapshot(&two.here).into_keys().filter(|name| name.contains("(conflict ")).collect();
+    for copy in &copies {
+        two.run(&["sort", "--", "-o", copy, "g"]);
+        two.place.ok(&two.here, ["sync"]);
+    }
+    two.come_together();
+    assert!(two.is_kept("by hand\n"), "what was written by hand is lost");
 }
 
 #[test]

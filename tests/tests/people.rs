@@ -23,6 +23,7 @@ enum Act {
     Rename(usize, usize),
     RemoveFolder,
     Sort(usize, usize),
+    NativeSort(usize, usize),
     Compress(usize),
     /// Writes, and has an operation replace that at once.
     WriteAndSort(usize),
@@ -43,6 +44,7 @@ fn act() -> impl Strategy<Value = (usize, Act)> {
         2 => (name(), name()).prop_map(|(from, to)| Act::Rename(from, to)),
         1 => Just(Act::RemoveFolder),
         3 => (name(), name()).prop_map(|(from, to)| Act::Sort(from, to)),
+        1 => (name(), name()).prop_map(|(from, to)| Act::NativeSort(from, to)),
         1 => name().prop_map(Act::Compress),
         3 => name().prop_map(Act::WriteAndSort),
         6 => Just(Act::Sync),
@@ -69,6 +71,8 @@ impl Workspace {
     fn new() -> Workspace {
         let place = Place::new();
         let server = Server::start(&place);
+        let config = place.folder("home/config/opship").join("config.toml");
+        fs::write(config, "[native]\nsort = { program = \"sort\", module = \"sort\" }\n").unwrap();
         let first = place.init(&server, "0", "main");
         fs::create_dir(first.join("d")).unwrap();
         for name in &NAMES[..4] {
@@ -101,6 +105,9 @@ impl Workspace {
             Act::Rename(from, to) => self.by_hand(&copy, |_| drop(fs::rename(at(from), at(to)))),
             Act::RemoveFolder => self.by_hand(&copy, |_| drop(fs::remove_dir_all(copy.join("d")))),
             Act::Sort(from, to) => self.operation(&copy, &["run", "sort", "--", "-o", NAMES[*to], NAMES[*from]]),
+            Act::NativeSort(from, to) => {
+                self.operation(&copy, &["run", "--native", "sort", "--", "-o", NAMES[*to], NAMES[*from]]);
+            }
             Act::Compress(name) => self.operation(&copy, &["run", "gzip", "--", "-kf", NAMES[*name]]),
             Act::WriteAndSort(name) => {
                 self.act(person, &Act::Write(*name));

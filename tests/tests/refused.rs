@@ -112,10 +112,7 @@ fn a_file_that_is_too_large_stays_here_and_everything_beside_it_arrives() {
 fn an_operation_that_makes_too_much_is_refused_and_what_needs_it_waits() {
     let two = two();
     for (name, seed) in [("a", 1), ("b", 2)] {
-        let lines: String = (0..1_000u64)
-            .map(|n| format!("{}\n", opship_record::Hash::of(&(seed * 1_000_000 + n).to_le_bytes())))
-            .collect();
-        fs::write(two.here.join(name), lines).unwrap();
+        fs::write(two.here.join(name), lines(seed, 1_000)).unwrap();
     }
     two.place.ok(&two.here, ["run", "sort", "--", "-o", "both", "a", "b"]);
     two.place.ok(&two.here, ["run", "gzip", "--", "-k", "both"]);
@@ -171,4 +168,52 @@ fn what_takes_long_to_upload_is_refused_before() {
     point(&two.here, two.server.authority().parse().unwrap());
     two.offer_all_again();
     assert_eq!(length(&two.there.join("huge")), LONG);
+}
+
+#[test]
+fn what_the_workspace_has_may_have_another_name_and_what_stands_over_it_is_in_nobodys_way() {
+    let two = two();
+    two.limit("none");
+    fs::write(two.here.join("large"), noise(1, LIMIT + 1)).unwrap();
+    fs::write(two.here.join("f"), "small").unwrap();
+    two.place.ok(&two.here, ["sync"]);
+    two.limit("100 kB");
+    fs::rename(two.here.join("large"), two.here.join("renamed")).unwrap();
+    two.place.ok(&two.here, ["sync"]);
+    two.place.ok(&two.there, ["sync"]);
+    assert_eq!(length(&two.there.join("renamed")), LIMIT + 1);
+
+    fs::write(two.here.join("f"), noise(2, LIMIT + 2)).unwrap();
+    two.refused();
+    // By disk all the rest goes.
+    let bundle = two.place.path("bundle");
+    two.place.ok(&two.here, ["bundle", "create", bundle.to_str().unwrap()]);
+    // What stands there is not replaced, and nobody says that it is so already.
+    let told = two.place.json(&two.here, ["restore", "f", "--version", "1", "--dry-run"]);
+    assert_eq!(told["paths"], json!(["f"]));
+    let restored = two.place.run(&two.here, ["restore", "f", "--version", "1"]);
+    assert!(restored.code != Some(0) && String::from_utf8_lossy(&restored.stderr).contains("'f'"), "{restored}");
+    assert_eq!(length(&two.here.join("f")), LIMIT + 2);
+}
+
+#[test]
+fn a_result_that_fits_is_shipped_where_the_one_on_new_inputs_would_not_fit() {
+    let two = two();
+    for (name, seed) in [("a", 1u64), ("b", 2)] {
+        fs::write(two.here.join(name), lines(seed, 600)).unwrap();
+    }
+    two.place.ok(&two.here, ["sync"]);
+    two.place.ok(&two.there, ["sync"]);
+    fs::write(two.there.join("b"), lines(3, 1_500)).unwrap();
+    two.place.ok(&two.there, ["sync"]);
+    two.place.ok(&two.here, ["run", "sort", "--", "-o", "both", "a", "b"]);
+    let both = length(&two.here.join("both"));
+    two.place.run(&two.here, ["sync"]);
+    two.place.ok(&two.here, ["sync"]);
+    two.place.ok(&two.there, ["sync"]);
+    assert_eq!(length(&two.there.join("both")), both);
+}
+
+fn lines(seed: u64, count: u64) -> String {
+    (0..count).map(|n| format!("{}\n", opship_record::Hash::of(&(seed * 1_000_000 + n).to_le_bytes()))).collect()
 }

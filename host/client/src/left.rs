@@ -5,8 +5,8 @@ use crate::db::{int, meta, set_meta, uint, waits};
 use crate::log::LogEntry;
 use crate::values::States;
 use crate::{ClientError, WorkingCopy};
-use opship_record::effect::{After, Before, Change};
-use opship_record::record::Lists;
+use opship_record::TreePath;
+use opship_record::effect::Change;
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 
@@ -30,21 +30,26 @@ fn up_to(db: &Connection) -> rusqlite::Result<u64> {
     Ok(meta::<i64>(db, LEFT)?.map_or(0, uint))
 }
 
-/// The states that have to wait for entries which are left, apart from all others: files that such an entry writes and that
-/// were only written again, so that nothing else depends on them.
+/// The states that have to wait for entries which are left, apart from all others; with what lies above and below them, whose
+/// order counts.
 pub(crate) fn split(db: &Connection, states: States, changes: &[Change]) -> Result<(States, States), ClientError> {
     let left = up_to(db)?;
+    if left == 0 || !waits::has_unsettled_up_to(db, left)? {
+        return Ok((states, States::new()));
+    }
     let mut behind = BTreeSet::new();
-    for change in changes.iter().filter(|change| left > 0 && is_written_again(change)) {
-        if waits::is_written_up_to(db, &change.path, left)? {
+    for change in changes {
+        if waits::oldest_wait(db, std::slice::from_ref(change))?.is_some_and(|oldest| oldest <= left) {
             behind.insert(&change.path);
         }
     }
-    Ok(states.into_iter().partition(|(path, _)| !behind.contains(path)))
-}
-
-fn is_written_again(change: &Change) -> bool {
-    matches!(change.before, Before::File { .. }) && matches!(change.after, After::File { .. })
+    let above: BTreeSet<TreePath> =
+        behind.iter().flat_map(|path| std::iter::successors(path.parent(), TreePath::parent)).collect();
+    let is_behind = |path: &TreePath| {
+        above.contains(path)
+            || std::iter::successors(Some(path.clone()), TreePath::parent).any(|at| behind.contains(&at))
+    };
+    Ok(states.into_iter().partition(|(path, _)| !is_behind(path)))
 }
 
 /// May an entry take in more changes? `old`: what it has. A file that is written again and again stays one change.
@@ -54,8 +59,7 @@ pub(crate) fn may_take(db: &Connection, entry: &LogEntry, old: &[Change], new: &
     if left == 0 || new.iter().all(has) {
         return Ok(true);
     }
-    let lists = Lists { changes: new.to_vec(), ..Lists::default() };
     Ok(entry.number > left
         && !waits::has_wait_up_to(db, entry.number, left)?
-        && waits::oldest_wait(db, &lists)?.is_none_or(|oldest| oldest > left))
+        && waits::oldest_wait(db, new)?.is_none_or(|oldest| oldest > left))
 }

@@ -11,14 +11,19 @@ impl WorkingCopy {
     /// Remembers which contents an entry that ended `rejected` was refused for: of the paths that the answer names, or of all.
     pub(crate) fn note_refused(&self, entry: &LogEntry) -> Result<(), ClientError> {
         let Some(answer) = &entry.answer else { return Ok(()) };
-        let named: BTreeSet<TreePath> =
-            answer.report.iter().flatten().filter_map(|difference| difference.path.clone()).collect();
+        let named: BTreeSet<(TreePath, Option<u64>)> = answer
+            .report
+            .iter()
+            .flatten()
+            .filter_map(|difference| Some((difference.path.clone()?, difference.recorded_length)))
+            .collect();
         let reason = answer.detail.clone().unwrap_or_else(|| "the server refused it".to_owned());
         let changes = self.lists(entry.number)?.changes;
         self.shared.db.write(|db| {
             for change in changes {
-                let Some((_, hash)) = change.after.blob() else { continue };
-                if named.is_empty() || named.contains(&change.path) {
+                let Some((length, hash)) = change.after.blob() else { continue };
+                // What a run on new inputs would have made larger is no fault of what stands here.
+                if named.is_empty() || named.contains(&(change.path.clone(), Some(length))) {
                     let refused = Refused { path: change.path, hash, reason: reason.clone() };
                     refused::add(db, &refused, entry.number)?;
                 }
@@ -30,6 +35,13 @@ impl WorkingCopy {
     /// What an entry was refused for is offered again by the next sync. `false`: there was nothing.
     pub(crate) fn offer_again(&self, number: u64) -> Result<bool, ClientError> {
         Ok(self.shared.db.write(|db| refused::forget(db, number))? > 0)
+    }
+
+    /// The paths at which something was refused: what stands there is not what the index says.
+    pub(crate) fn refused_paths(&self) -> Result<BTreeSet<TreePath>, ClientError> {
+        let all = refused::all(&self.shared.db.read())?;
+        let stands = |one: &Refused| self.content_at(&one.path, &one.hash).is_some();
+        Ok(all.into_iter().filter(stands).map(|one| one.path).collect())
     }
 
     /// Leaves what was refused out of what a walk found.

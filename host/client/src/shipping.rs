@@ -34,8 +34,7 @@ impl WorkingCopy {
     /// # Errors
     /// [`ClientError::Database`].
     pub fn is_with_server(&self, hash: &Hash) -> Result<bool, ClientError> {
-        let paths = index::path_of_hash(&self.shared.db.read(), hash)?;
-        Ok(paths.iter().any(|(_, row)| row.synced))
+        Ok(!self.synced_paths_with(hash)?.is_empty())
     }
 
     /// The paths of the index that the server speaks for: all but those that an entry without a final verdict writes.
@@ -141,13 +140,18 @@ impl WorkingCopy {
     /// # Errors
     /// [`ClientError::Database`].
     pub fn has_content(&self, hash: &Hash) -> Result<bool, ClientError> {
-        Ok(!self.paths_with(hash)?.is_empty())
+        Ok(!index::path_of_hash(&self.shared.db.read(), hash)?.is_empty())
     }
 
-    /// Some paths of the index with this content.
-    pub(crate) fn paths_with(&self, hash: &Hash) -> Result<Vec<TreePath>, ClientError> {
+    /// The unsettled entries that write a path, the newest first.
+    pub(crate) fn unended_writers(&self, path: &TreePath) -> Result<Vec<u64>, ClientError> {
+        Ok(waits::writers(&self.shared.db.read(), path)?)
+    }
+
+    /// Some paths at which the server holds this content.
+    pub(crate) fn synced_paths_with(&self, hash: &Hash) -> Result<Vec<TreePath>, ClientError> {
         let rows = index::path_of_hash(&self.shared.db.read(), hash)?;
-        Ok(rows.into_iter().map(|(path, _)| path).collect())
+        Ok(rows.into_iter().filter(|(_, row)| row.synced).map(|(path, _)| path).collect())
     }
 
     /// The signature of what a path holds, if that is this content; `None` if it is another or cannot be read.

@@ -3,10 +3,12 @@
 use crate::decide::difference;
 use crate::lists::Halt;
 use crate::ship::{Context, ended};
+use opship_record::Hash;
 use opship_record::answer::{Answer, Aspect, Difference, Reason, Verdict};
-use opship_record::effect::Change;
+use opship_record::effect::{Before, Change};
 use opship_record::record::Lists;
 use opship_storage::{Ending, Finish, Setting};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Most paths that a refusal names.
@@ -37,7 +39,12 @@ pub(crate) fn refusal(context: &Context, changes: &[Change]) -> Result<Option<Re
     if !may_be_refused(changes) {
         return Ok(None);
     }
-    let files = || changes.iter().filter_map(|change| Some((change.after.blob()?.0, &change.path)));
+    // What only has another name was let in before.
+    let replaced: BTreeSet<Hash> = changes.iter().filter_map(replaced).collect();
+    let files = || {
+        let brought = |change: &&Change| change.after.blob().is_some_and(|(_, hash)| !replaced.contains(&hash));
+        changes.iter().filter(brought).filter_map(|change| Some((change.after.blob()?.0, &change.path)))
+    };
     let Some(largest) = context.state.store.settings(&context.scope)?.largest_file else { return Ok(None) };
     let refused = || files().filter(|(length, _)| *length > largest);
     let Some((length, path)) = refused().next() else { return Ok(None) };
@@ -55,6 +62,14 @@ pub(crate) fn refusal(context: &Context, changes: &[Change]) -> Result<Option<Re
         ..difference(Aspect::Content)
     };
     Ok(Some(Refusal { detail, report: refused().take(MAX_NAMED).map(named).collect() }))
+}
+
+/// The content that a change takes away.
+fn replaced(change: &Change) -> Option<Hash> {
+    match change.before {
+        Before::File { hash } => Some(hash),
+        _ => None,
+    }
 }
 
 /// Ends an entry as `rejected`: nothing of it is kept but its lists.

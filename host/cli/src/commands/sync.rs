@@ -6,7 +6,7 @@ use crate::output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use opship_client::sync::{EntryReport, Planned, Progress, Replayed, Sync, SyncReport, plan};
 use opship_client::watch::{Asked, ask_sync, nudge};
-use opship_client::{ClientError, WorkingCopy};
+use opship_client::{ClientError, LogEntry, WorkingCopy};
 use opship_record::answer::{Reason, Verdict};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -93,12 +93,12 @@ fn try_sync(arguments: &Arguments, json: bool) -> Result<bool, ClientError> {
         }
     };
     drop(bars);
-    let waiting = copy.pending()?.len();
+    let pending = copy.pending()?;
     if json {
-        output::json(&as_json(&report, waiting));
+        output::json(&as_json(&report, pending.len()));
         return Ok(report.has_failed());
     }
-    print(&report, waiting, arguments.verbose);
+    print(&report, &pending, arguments.verbose);
     link::print_waiting_after_sync(&copy, &choice)?;
     if copy.paused()?.is_some() {
         output::note("the watch of this folder is paused; this sync was done all the same");
@@ -227,7 +227,7 @@ const SHOWN: usize = 20;
 /// Paths that were left alone are named each up to this many.
 const SHOWN_LEFT_ALONE: usize = 10;
 
-fn print(report: &SyncReport, waiting: usize, verbose: bool) {
+fn print(report: &SyncReport, pending: &[LogEntry], verbose: bool) {
     let quiet = |entry: &&EntryReport| entry.verdict.is_some_and(|verdict| verdict.is_final_for_client());
     let all = verbose || report.entries.len() <= SHOWN;
     let heading = ["#", "verdict", "reason", "sent / received", "by value", "time", "entry"];
@@ -255,7 +255,7 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
             ));
         }
     }
-    print_parked(report);
+    print_parked(&pending.iter().filter(|entry| entry.is_parked()).cloned().collect::<Vec<_>>());
     print_replayed(&report.pulled.replayed, verbose);
     print_left_alone(&report.pulled.deferred, verbose);
     for (path, reason) in &report.pulled.names {
@@ -267,7 +267,7 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
     for note in &report.pulled.notes {
         output::note(note);
     }
-    let waits = match waiting as u64 {
+    let waits = match pending.len() as u64 {
         0 => "in sync".to_owned(),
         waiting => format!("{} waiting", output::count(waiting, "entry")),
     };
@@ -282,14 +282,13 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
 }
 
 /// Entries that wait for a conflict: dropping the first takes those with it that need it.
-fn print_parked(report: &SyncReport) {
-    let mut parked: Vec<u64> = report.entries.iter().filter(|e| e.parked).map(|entry| entry.number).collect();
-    parked.sort_unstable();
+fn print_parked(parked: &[LogEntry]) {
+    let parked: Vec<u64> = parked.iter().map(|entry| entry.number).collect();
     let Some(first) = parked.first() else { return };
     let all = parked.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let (entries, are) = if parked.len() == 1 { ("entry", "is") } else { ("entries", "are") };
     output::note(&format!(
-        "{entries} {all} {are} parked: what they need ended in a conflict. 'opship drop {first}' takes that one out of the log, with \
+        "{entries} {all} {are} parked: what they need ended in a conflict, or was refused. 'opship drop {first}' takes that one out of the log, with \
          those that need it; the files stay as they are here, and what was replaced in between is kept beside. Run the \
          commands again on what is there now, if you still want their results"
     ));

@@ -3,7 +3,7 @@
 use super::create::CreateOptions;
 use super::format::{BundledEntry, Claim, FORMAT, Head, MAX_ENTRY, MAX_PATHS, State};
 use super::read::root_of;
-use crate::db::{index, keep, remote, waits};
+use crate::db::{index, keep, refused, remote, waits};
 use crate::log::LogEntry;
 use crate::modules::ModuleBook;
 use crate::mounts::Closure;
@@ -118,6 +118,8 @@ fn states(copy: &WorkingCopy) -> Result<Vec<State>, ClientError> {
     }
     let mut unknown = waits::written(&db)?;
     unknown.extend(remote::deferred(&db)?.into_iter().map(|deferred| deferred.path));
+    // Something else stands there than the version has.
+    unknown.extend(refused::all(&db)?.into_iter().map(|refused| refused.path));
     drop(db);
     unknown.extend(copy.paths_ahead()?);
     states.extend(unknown.into_iter().filter(|path| !path.is_root()).map(|path| (path, None)));

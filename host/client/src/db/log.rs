@@ -210,6 +210,9 @@ pub(crate) fn answer(db: &Connection, number: u64, answer: &Answer, traffic: Tra
     if changed == 0 {
         return Err(ClientError::NoEntry(number));
     }
+    if answer.status == Status::Parked && get(db, number)?.kind == BodyKind::Operation {
+        waits::park(db, number)?;
+    }
     if ended {
         super::native::drop_residual(db, number)?;
     }

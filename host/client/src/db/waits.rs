@@ -30,7 +30,16 @@ type Uses = BTreeMap<TreePath, u8>;
 /// Stores what a new entry uses, what it produces, and which earlier unended entries it waits for.
 pub(crate) fn insert(db: &Connection, number: u64, body: &Body, lists: &Lists) -> Result<(), ClientError> {
     let uses = uses(lists);
-    let (hard, soft) = (waits(db, number, &uses)?, produced_by(db, number, &named(body, lists))?);
+    let (mut hard, soft) = (waits(db, number, &uses)?, produced_by(db, number, &named(body, lists))?);
+    if matches!(body, Body::Value(_)) {
+        // One that is parked ends when somebody says so, and what people write must not wait for that.
+        let mut parked = BTreeSet::new();
+        for waited in &hard {
+            let entry = super::log::get(db, *waited)?;
+            parked.extend((entry.kind == BodyKind::Operation && entry.is_parked()).then_some(*waited));
+        }
+        hard.retain(|waited| !parked.contains(waited));
+    }
     let mut statement = db.prepare_cached("INSERT OR IGNORE INTO wait (entry, waits_for, hard) VALUES (?1, ?2, ?3)")?;
     for (waited, hard) in hard.iter().map(|n| (*n, true)).chain(soft.iter().map(|n| (*n, false))) {
         statement.execute(params![int(number), int(waited), hard])?;
@@ -128,6 +137,24 @@ pub(crate) fn forget_paths(db: &Connection, number: u64) -> rusqlite::Result<()>
     Ok(())
 }
 
+/// An operation is parked: it will not be replayed as it is. Nobody waits any more for what it makes, nor for what it has read.
+/// What it wrote stays its own.
+pub(crate) fn park(db: &Connection, number: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM produced WHERE entry = ?1")?.execute([int(number)])?;
+    let writes = WRITES_NODE | WRITES_LISTING | WRITES_BELOW;
+    db.prepare_cached("UPDATE entry_path SET uses = uses & ?2 WHERE entry = ?1")?
+        .execute(params![int(number), writes])?;
+    db.prepare_cached("DELETE FROM entry_path WHERE entry = ?1 AND uses = 0")?.execute([int(number)])?;
+    Ok(())
+}
+
+/// The unsettled entries that write this very path, the newest first.
+pub(crate) fn writers(db: &Connection, path: &TreePath) -> rusqlite::Result<Vec<u64>> {
+    db.prepare_cached("SELECT entry FROM entry_path WHERE path = ?1 AND uses & ?2 ORDER BY entry DESC")?
+        .query_map(params![path.as_str(), WRITES_NODE], |row| Ok(uint(row.get(0)?)))?
+        .collect()
+}
+
 /// Does an unsettled operation before `number` make this content? A later one may make it out of the entry's own bytes.
 pub(crate) fn is_produced(db: &Connection, hash: &Hash, number: u64) -> rusqlite::Result<bool> {
     db.prepare_cached("SELECT EXISTS (SELECT 1 FROM produced WHERE hash = ?1 AND entry < ?2)")?
@@ -176,9 +203,19 @@ pub(crate) fn next_writer(db: &Connection, path: &TreePath, number: u64) -> rusq
     Ok(entry.map(uint))
 }
 
-/// The oldest unsettled entry that these lists would wait for.
-pub(crate) fn oldest_wait(db: &Connection, lists: &Lists) -> Result<Option<u64>, ClientError> {
-    Ok(waits(db, u64::MAX, &uses(lists))?.into_iter().next())
+/// The oldest unsettled entry that a value of these changes would wait for, or whose bytes it names.
+pub(crate) fn oldest_wait(db: &Connection, changes: &[Change]) -> Result<Option<u64>, ClientError> {
+    let lists = Lists { changes: changes.to_vec(), ..Lists::default() };
+    let body = Body::Value(opship_record::entry::Value::new(changes));
+    let mut found = waits(db, u64::MAX, &uses(&lists))?;
+    found.extend(produced_by(db, u64::MAX, &named(&body, &lists))?);
+    Ok(found.into_iter().next())
+}
+
+/// Is there an unsettled entry of at most this number?
+pub(crate) fn has_unsettled_up_to(db: &Connection, most: u64) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM entry_path WHERE entry <= ?1)")?
+        .query_row([int(most)], |row| row.get(0))
 }
 
 /// Does an entry wait for an unended one of at most this number?
@@ -188,12 +225,6 @@ pub(crate) fn has_wait_up_to(db: &Connection, number: u64, most: u64) -> rusqlit
          WHERE wait.entry = ?1 AND wait.waits_for <= ?2 AND entry.state < 2)",
     )?
     .query_row([int(number), int(most)], |row| row.get(0))
-}
-
-/// Does an unsettled entry of at most this number write this very path?
-pub(crate) fn is_written_up_to(db: &Connection, path: &TreePath, most: u64) -> rusqlite::Result<bool> {
-    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM entry_path WHERE path = ?1 AND entry <= ?2 AND uses & ?3)")?
-        .query_row(params![path.as_str(), int(most), WRITES_NODE], |row| row.get(0))
 }
 
 /// Must an unsettled operation between two entries keep its order with these changes?

@@ -119,9 +119,10 @@ fn capture(
 ) -> Result<Captured, NotRecorded> {
     let mut captured = Captured::default();
     let touched = touched(lists);
+    let changed: BTreeSet<&TreePath> = lists.changes.iter().map(|change| &change.path).collect();
     for (path, seen) in shown {
         if let Some(Node::File { hash, .. }) = &seen.node
-            && needs_keeping(shared, seen, hash)?
+            && needs_keeping(shared, seen, hash, changed.contains(path))?
         {
             match keep(shared, tree, path, hash, staging) {
                 Ok(()) => drop(captured.kept.insert(*hash)),
@@ -143,11 +144,12 @@ fn capture(
     Ok(captured)
 }
 
-/// Has no other entry, and not the server, the bytes for sure? Those of a value are read where they stand.
-fn needs_keeping(shared: &Shared, seen: &Seen, hash: &Hash) -> Result<bool, ClientError> {
+/// Has no other entry, and not the server, the bytes for sure? Those of a value are read where they stand; those that an
+/// operation made may never be made again, and the program has replaced what it has `changed`.
+fn needs_keeping(shared: &Shared, seen: &Seen, hash: &Hash, changed: bool) -> Result<bool, ClientError> {
     Ok(match (&seen.pending, &seen.row) {
         (Some(_), _) => true,
-        (None, Some(row)) if !row.synced => !waits::is_produced(&shared.db.read(), hash, row.entry + 1)?,
+        (None, Some(row)) if !row.synced => changed || !waits::is_produced(&shared.db.read(), hash, row.entry + 1)?,
         _ => false,
     })
 }

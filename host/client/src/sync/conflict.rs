@@ -80,10 +80,12 @@ impl Sync<'_> {
                 note(&mut own, change, entry.number, in_place);
             }
         }
+        for (path, own) in &mut own {
+            own.before = self.before_parked(path, own.before.clone(), &numbers)?;
+        }
         let paths: Vec<TreePath> = own.keys().chain(&moved).cloned().collect::<BTreeSet<_>>().into_iter().collect();
         let settled: BTreeSet<TreePath> = paths.iter().cloned().collect();
         let (mut apply, mut assume, mut staying) = (Vec::new(), Vec::new(), Staying::default());
-        own.values().for_each(|own| staying.add(&own.before));
         self.ahead.extend(paths.iter().cloned());
         let above = own.keys().flat_map(above).filter(|path| !path.is_root());
         let asked: Vec<TreePath> = above.chain(paths.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect();
@@ -150,6 +152,20 @@ impl Sync<'_> {
             report.conflict_copies.extend(displaced.iter().map(TreePath::to_string));
         }
         Ok(())
+    }
+
+    /// The state before the operations that made `before` of a path and have not ended: of what they made no version tells,
+    /// so nobody else's change stands against what was written over it.
+    fn before_parked(&self, path: &TreePath, before: Before, except: &BTreeSet<u64>) -> Result<Before, ClientError> {
+        let mut before = before;
+        for number in self.copy.unended_writers(path)?.into_iter().filter(|number| !except.contains(number)) {
+            let change = self.copy.lists(number)?.changes.into_iter().find(|change| change.path == *path);
+            match change {
+                Some(change) if made(&change.after, &before) => before = change.before,
+                _ => break,
+            }
+        }
+        Ok(before)
     }
 
     /// All paths that a moved directory has taken with it, where they were and where they are.
@@ -260,6 +276,16 @@ fn fate(own: &Own, theirs: Option<&Node>, ours: Option<&Node>, lies_in_no_folder
         // A directory that they do not have stays: it may hold what only we have.
         After::Directory { .. } if theirs.is_none() => Fate::Ours,
         _ => Fate::Theirs,
+    }
+}
+
+/// Is a state the one that a change left?
+fn made(after: &After, state: &Before) -> bool {
+    match (after, state) {
+        (After::File { hash, .. }, Before::File { hash: found }) => hash == found,
+        (After::Symlink { target, .. }, Before::Symlink { target: found }) => target == found,
+        (After::Removed, Before::Absent { .. }) | (After::Directory { .. }, Before::Directory) => true,
+        _ => false,
     }
 }
 

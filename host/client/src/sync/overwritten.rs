@@ -78,11 +78,9 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Does a path that is not settled now hold these bytes? The index alone does not tell.
+    /// Does the server hold these bytes at a path that is not settled now? What only this folder holds elsewhere may go.
     fn is_elsewhere(&self, after: &After, settled: &BTreeSet<TreePath>) -> Result<bool, ClientError> {
         let Some((_, hash)) = after.blob() else { return Ok(false) };
-        let mut others = self.copy.paths_with(&hash)?;
-        others.retain(|path| !settled.contains(path));
-        Ok(others.iter().any(|path| self.copy.content_at(path, &hash).is_some()))
+        Ok(self.copy.synced_paths_with(&hash)?.iter().any(|path| !settled.contains(path)))
     }
 }

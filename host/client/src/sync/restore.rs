@@ -84,9 +84,9 @@ impl Sync<'_> {
     }
 
     fn would_change(&self, states: Vec<State>) -> Result<PutReport, ClientError> {
-        let mut report = PutReport::default();
+        let (mut report, refused) = (PutReport::default(), self.copy.refused_paths()?);
         for (path, node) in states {
-            if self.copy.node(&path)? != node {
+            if self.copy.node(&path)? != node || refused.contains(&path) {
                 report.paths.push(path);
             }
         }
