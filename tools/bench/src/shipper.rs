@@ -48,6 +48,14 @@ impl Shipper {
         Ok(self.runtime.block_on(self.api.put_blob(&module.hash, Cursor::new(module.bytes.clone())))?)
     }
 
+    /// Ships a file that is too long for a request with what it holds.
+    pub(crate) fn give(&mut self, path: &str, bytes: Vec<u8>) -> Result<()> {
+        let change = created(path, &bytes)?;
+        self.runtime.block_on(self.api.put_blob(&Hash::of(&bytes), Cursor::new(bytes)))?;
+        let request = self.values(vec![(vec![change], Vec::new())]);
+        self.send(request).map(drop)
+    }
+
     /// Ships a directory with files, as values.
     pub(crate) fn lay<'a>(&mut self, directory: &str, files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<()> {
         /// Well below the limits of a list and of a request.

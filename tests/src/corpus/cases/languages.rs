@@ -1,4 +1,4 @@
-//! Runs of the conformance guests, of those whose module is small, and of the probe that moves many bytes.
+//! Runs of the conformance guests and of the probe that moves many bytes.
 
 use super::{Definition, StepDefinition, case, step};
 
@@ -43,6 +43,19 @@ pub(super) const LANGUAGES: &[Definition] = &[
                 step("conform-as", "errors"),
                 step("conform-as", "clocks"),
                 step("conform-as", "random"),
+            ],
+        )
+    },
+    Definition {
+        tree: "input",
+        ..case(
+            "conform-go",
+            &[
+                step("conform-go", "files"),
+                step("conform-go", "directories"),
+                step("conform-go", "errors"),
+                step("conform-go", "clocks"),
+                step("conform-go", "random"),
             ],
         )
     },

@@ -23,6 +23,16 @@ pub(super) const OTHERS: &[Definition] = &[
             step("clock-random", ""),
         ],
     ),
+    // Those of its commands that end.
+    case(
+        "hostile-endings",
+        &[
+            step("hostile", "sleep"),
+            step("hostile", "hole 3"),
+            step("hostile", "copies 2"),
+            step("hostile", "if absent loop"),
+        ],
+    ),
     Definition { clock_start: 0, seed: "fedcba9876543210", ..case("clock-random-first", &[step("clock-random", "")]) },
     Definition { clock_start: u64::MAX - 1500, ..case("clock-random-last", &[step("clock-random", "")]) },
 ];
