@@ -74,6 +74,8 @@ const MODULE_RATIO: f64 = 0.4;
 const COMPILE_RATE: f64 = 3e6;
 /// Results above this many bytes are uploaded before the entry is sent: one round trip more.
 const UPLOADED_FROM: u64 = 64 << 10;
+/// Results go beside a replay at the earliest after this time: a server may be busy for a moment.
+const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 /// An operation that takes this much longer than its results still goes by its record, which says more.
 const INDULGENCE: Duration = Duration::from_millis(30);
 const INDULGENT_SHARE: f64 = 0.03;
@@ -103,6 +105,11 @@ impl Known {
 }
 
 impl Cost {
+    /// How long the answer to an operation is waited for before its results go too, which take this.
+    pub(crate) fn patience(self) -> Duration {
+        Duration::from_micros(self.micros).max(LEAST_PATIENCE)
+    }
+
     /// Does it take so little that nothing else can be sooner by enough to matter?
     pub(crate) fn is_bearable(self) -> bool {
         u128::from(self.micros) <= INDULGENCE.as_micros()

@@ -23,6 +23,7 @@ mod operation;
 mod outcomes;
 mod pace;
 mod problem;
+mod race;
 mod range;
 mod rebase;
 mod register;

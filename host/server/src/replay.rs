@@ -232,7 +232,7 @@ fn run(
     let run = Run {
         deadline: Some(state.deadline),
         slow: Some(Slow { after: LONG_AFTER, call: Box::new(move || long.turn_long()) }),
-        cancel: Some(Arc::clone(&state.cancel)),
+        cancel: vec![Arc::clone(&state.cancel), Arc::clone(&context.over)],
         room: Some(room),
         ..Run::new(world, modules)
     };
@@ -285,6 +285,9 @@ fn keep(
     for made in produced(outcome).filter(|p| !is_small(p) && seen.insert(p.hash)) {
         if state.cancel.load(Ordering::Relaxed) {
             return Ok(Some(Attempt::Halt(Halt::Failed("the server is stopping; send the entry again".to_owned()))));
+        }
+        if context.over.load(Ordering::Relaxed) {
+            return Ok(Some(Attempt::Halt(Halt::Failed("the entry has ended by its value".to_owned()))));
         }
         let taken = started.elapsed();
         if taken >= state.deadline {

@@ -81,10 +81,7 @@ struct Predictor<'a> {
 impl<'a> Predictor<'a> {
     /// For the link as it was measured last.
     fn new(copy: &'a WorkingCopy, book: &'a ModuleBook, ship: Ship) -> Result<Predictor<'a>, ClientError> {
-        let round_trip = copy.setting(ROUND_TRIP)?.and_then(|text| text.parse().ok()).map(Duration::from_micros);
-        let rate = copy.rate()?.map_or(UNMEASURED_RATE, |rate| rate as f64);
-        let link = Measured { round_trip: round_trip.unwrap_or_default(), rate };
-        Ok(Predictor { copy, book, link, ship, standard: book.standard_hashes() })
+        Ok(Predictor { copy, book, link: measured(copy)?, ship, standard: book.standard_hashes() })
     }
 
     fn plan(&self, entry: LogEntry, memory: &Memory) -> Result<Planned, ClientError> {
@@ -150,6 +147,13 @@ impl<'a> Predictor<'a> {
     }
 }
 
+/// The link as it was measured last.
+fn measured(copy: &WorkingCopy) -> Result<Measured, ClientError> {
+    let round_trip = copy.setting(ROUND_TRIP)?.and_then(|text| text.parse().ok()).map(Duration::from_micros);
+    let rate = copy.rate()?.map_or(UNMEASURED_RATE, |rate| rate as f64);
+    Ok(Measured { round_trip: round_trip.unwrap_or_default(), rate })
+}
+
 /// Why a way was taken.
 fn why(prediction: &Prediction, ship: Ship) -> String {
     if ship != Ship::Auto {
@@ -194,6 +198,13 @@ impl Sync<'_> {
             self.copy.set_prediction(entry.number, &prediction)?;
         }
         Ok(())
+    }
+
+    /// How long the answer to an operation of a request of so many bytes is waited for before its results go too.
+    pub(super) fn patience(&self, entry: &LogEntry, request: u64) -> Result<Duration, ClientError> {
+        let link = measured(self.copy)?;
+        let value = entry.prediction.map_or_else(|| link.cost(entry.value_bytes, 2.0, 0.0), |known| known.value);
+        Ok(Duration::from_micros(link.cost(request, 1.0, 0.0).micros) + value.patience())
     }
 
     /// Remembers what the next choice reckons with.

@@ -14,6 +14,7 @@ mod parcels;
 mod parts;
 mod pull;
 mod put;
+mod race;
 mod rebase;
 mod replay;
 mod report;

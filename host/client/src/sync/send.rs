@@ -7,7 +7,7 @@ use super::ship::Shipping;
 use super::{Sync, signatures};
 use crate::ClientError;
 use crate::log::LogEntry;
-use crate::net::{Api, DocumentName, documents_body, pack};
+use crate::net::{DocumentName, documents_body, pack};
 use crate::transfer::{Like, Outcome, Signed, Upload, chunk_hashes, packed_length, small_document};
 use opship_record::effect::{After, Before, Change};
 use opship_record::limits::MAX_INLINE_PART;
@@ -331,10 +331,10 @@ impl Sync<'_> {
     }
 }
 
-/// An upload under way; it ends with whoever waits for it.
-struct Running(JoinHandle<(Result<Outcome, ClientError>, Api)>);
+/// A task, such as an upload under way; it ends with whoever waits for it.
+pub(super) struct Running<T>(pub(super) JoinHandle<T>);
 
-impl Drop for Running {
+impl<T> Drop for Running<T> {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,5 +1,6 @@
 //! Shipping: ready entries in requests, answers as they come, what the server needs, until nothing moves.
 
+use super::race::Asked;
 use super::report::{EntryReport, SyncReport};
 use super::{Sync, value_cost};
 use crate::ClientError;
@@ -27,8 +28,6 @@ const REQUEST_ENTRIES: usize = 512;
 const TRIES: u32 = 8;
 /// Most bytes of an entry for which an upload is held up.
 const URGENT_BYTES: u64 = 256 << 10;
-/// How long one poll waits for an entry that takes long, in seconds.
-const POLL_SECONDS: u32 = 25;
 
 /// Where shipping stands, and what it tells.
 pub(super) struct Shipping<'a> {
@@ -51,6 +50,9 @@ struct Progress {
     /// Entries with something that is not here as the entry names it.
     lacking: BTreeMap<u64, ClientError>,
 }
+
+/// Entries of a request, with what each took to prepare, and the bytes that it takes of the request.
+pub(super) type Batch = [(LogEntry, Traffic, u64)];
 
 impl Progress {
     fn new() -> Progress {
@@ -75,7 +77,7 @@ impl Progress {
     }
 }
 
-/// One request, with what each entry in it took to prepare, and the bytes that it takes of the request.
+/// One request.
 #[derive(Default)]
 struct Request {
     bytes: Vec<u8>,
@@ -231,23 +233,19 @@ impl Sync<'_> {
         let counter = self.api.counter();
         let (before, length) = (counter.count(), bytes.len() as u64);
         let begun = Instant::now();
-        let (answers, sent) = match self.collect_answers(&entries, bytes).await {
-            // It was refused before it was read.
-            Err(error @ ClientError::Problem { status: 400..500 | 507, .. }) => {
-                for (entry, ..) in entries.iter().filter(|(entry, ..)| !entry.sent) {
-                    self.copy.mark_not_held(entry.number)?;
-                }
-                return Err(error);
-            }
-            answers => answers?,
-        };
+        let Asked { mut answers, sent, mut beside } = self.ask(&entries, bytes, shipping).await?;
         shipping.progress.took(begun.elapsed());
         let mut overhead = counter.count().since(before);
         overhead.sent = overhead.sent.saturating_sub(sent);
+        for traffic in beside.values() {
+            overhead = overhead.without(*traffic);
+        }
         let overhead = share(overhead, entries.len() as u64);
-        for ((entry, mut traffic, bytes), answer) in entries.into_iter().zip(answers) {
+        for (entry, mut traffic, bytes) in entries {
             traffic += overhead;
+            traffic += beside.remove(&entry.sequence).unwrap_or_default();
             traffic.sent += on_the_wire(bytes, sent, length);
+            let answer = answers.remove(&entry.sequence);
             match answer {
                 Some(answer) => self.take(&entry, answer, traffic, shipping).await?,
                 None => drop(try_again(&mut shipping.progress, entry.number)),
@@ -314,27 +312,7 @@ impl Sync<'_> {
         Ok(first)
     }
 
-    /// Sends a request; gives the answer to each of its entries, and the bytes that its body took on the wire.
-    async fn collect_answers(
-        &mut self,
-        batch: &[(LogEntry, Traffic, u64)],
-        request: Vec<u8>,
-    ) -> Result<(Vec<Option<Answer>>, u64), ClientError> {
-        let mut by_sequence = BTreeMap::new();
-        let mut answers = self.ship_named(batch, request).await?;
-        while let Some(answer) = answers.next().await? {
-            if answer.sequence == 0 {
-                let detail = answer.detail.unwrap_or_else(|| "the request was refused".to_owned());
-                return Err(ClientError::Protocol { detail });
-            }
-            self.progress.step("shipping entries", by_sequence.len() as u64 + 1, batch.len() as u64);
-            by_sequence.insert(answer.sequence, answer);
-        }
-        let in_order = batch.iter().map(|(entry, ..)| by_sequence.remove(&entry.sequence)).collect();
-        Ok((in_order, answers.sent()))
-    }
-
-    fn encode(&self, entry: &LogEntry, parts: Vec<Part>) -> Result<Entry, ClientError> {
+    pub(super) fn encode(&self, entry: &LogEntry, parts: Vec<Part>) -> Result<Entry, ClientError> {
         let body = Body::decode(entry.kind, &entry.body)?;
         Ok(Entry::new(entry.client, entry.sequence, &entry.waits, body, parts))
     }
@@ -343,20 +321,12 @@ impl Sync<'_> {
     async fn take(
         &mut self,
         entry: &LogEntry,
-        mut answer: Answer,
+        answer: Answer,
         traffic: Traffic,
         shipping: &mut Shipping<'_>,
     ) -> Result<(), ClientError> {
         let counter = self.api.counter();
         let before = counter.count();
-        while answer.status == Status::Accepted {
-            self.progress.step("waiting for a long replay", 0, 0);
-            let location = answer.location.clone().unwrap_or_default();
-            match self.api.poll(&location, POLL_SECONDS).await? {
-                Some(next) => answer = next,
-                None => return Err(ClientError::Protocol { detail: "no answer at an entry's address".to_owned() }),
-            }
-        }
         match answer.status {
             Status::Ended | Status::Accepted => {}
             Status::Parked if self.waits_for_unended(&answer)? => {
