@@ -171,6 +171,26 @@ fn results_that_arrive_first_end_the_entry_and_what_is_told_says_so() {
 }
 
 #[test]
+fn others_of_the_same_request_end_as_ever_also_one_that_waits_for_it() {
+    let busy = busy(None);
+    fs::write(busy.copy.join("small"), "b\na\n").unwrap();
+    busy.place.ok(&busy.copy, ["run", "sort", "--", "-o", "sorted", "small"]);
+    busy.place.ok(&busy.copy, ["run", "tar", "--", "-cf", "packed.tar", "input.gz"]);
+    let synced = busy.sync().output().unwrap();
+    assert!(synced.status.success(), "{}", String::from_utf8_lossy(&synced.stderr));
+    let log = busy.place.json(&busy.copy, ["log"]);
+    let of = |command: &str| {
+        let entries = log["entries"].as_array().unwrap();
+        let entry = entries.iter().find(|entry| entry["command"].as_str().unwrap().starts_with(command)).unwrap();
+        (entry["verdict"].as_str().unwrap(), entry["reason"].as_str())
+    };
+    assert_eq!((of("gzip"), of("sort")), (("shipped", Some("replay-slow")), ("matched", None)), "{log}");
+    assert!(["matched", "shipped"].contains(&of("tar").0), "{log}");
+    busy.place.ok(&busy.place.path(""), ["clone", &format!("{}/main", busy.server.url()), "there"]);
+    assert_same_tree(&busy.copy, &busy.place.path("there"));
+}
+
+#[test]
 fn a_replay_that_ends_first_stands_and_what_was_uploaded_is_dropped() {
     let busy = busy(None);
     let before = busy.versions();

@@ -238,6 +238,7 @@ fn run(
     };
     let finished = match state.engine.run(run) {
         Ok(finished) => finished,
+        Err(RunError::Cancelled) if context.over.load(Ordering::Relaxed) => return Attempt::Halt(over()),
         Err(RunError::Cancelled) if !place.is_long() && !state.cancel.load(Ordering::Relaxed) => {
             return Attempt::Crowded;
         }
@@ -272,6 +273,11 @@ fn run(
     }
 }
 
+/// Its value has ended the entry, and nobody waits for the replay.
+fn over() -> Halt {
+    Halt::Failed("the entry has ended by its value".to_owned())
+}
+
 /// Makes what a run made durable, but for what travels in the transaction. That is part of the replay's time: many large
 /// outputs turn it into a long one, and end it, as the run itself would.
 fn keep(
@@ -287,7 +293,7 @@ fn keep(
             return Ok(Some(Attempt::Halt(Halt::Failed("the server is stopping; send the entry again".to_owned()))));
         }
         if context.over.load(Ordering::Relaxed) {
-            return Ok(Some(Attempt::Halt(Halt::Failed("the entry has ended by its value".to_owned()))));
+            return Ok(Some(Attempt::Halt(over())));
         }
         let taken = started.elapsed();
         if taken >= state.deadline {

@@ -93,10 +93,15 @@ async fn a_replay_that_is_not_needed_any_more_stops_and_makes_room() {
     assert_eq!(endless.server.ship_one(&second).await.status, Status::Accepted);
     assert_eq!(endless.server.ship_one(&long).await.status, Status::Accepted);
     assert!(is_shipped_as_slow(&endless.server.ship_one(&endless.with_value(1)).await));
-    let mut answer = endless.server.ship_one(&long).await;
-    while answer.status == Status::Accepted {
-        answer = endless.server.ship_one(&long).await;
-    }
+    let ending = async {
+        loop {
+            let answer = endless.server.ship_one(&long).await;
+            if answer.status != Status::Accepted {
+                return answer;
+            }
+        }
+    };
+    let answer = tokio::time::timeout(Duration::from_secs(120), ending).await.expect("the other replay stops");
     assert_eq!(answer.verdict, Some(Verdict::Matched), "{answer:?}");
 }
 
