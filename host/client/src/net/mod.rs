@@ -2,9 +2,11 @@
 
 mod admin;
 mod api;
+mod blobs;
 mod body;
 mod credentials;
 mod events;
+mod history;
 mod sharing;
 mod silence;
 mod transfers;
@@ -13,12 +15,12 @@ mod url;
 
 pub use admin::{Admin, OnServerProgress};
 pub(crate) use api::pack;
-pub use api::{Answers, Api, Changes, HeldState, ModuleDescription, MountDescription, ServerInfo};
-pub use api::{OTHER_HISTORY, OperationOfVersion, VersionHashes, VersionInfo, WorkspaceInfo};
+pub use api::{Answers, Api, HeldState, ModuleDescription, MountDescription, OTHER_HISTORY, ServerInfo, WorkspaceInfo};
 pub use body::{BodyReader, RequestBody};
 pub(crate) use credentials::state_folder;
 pub use credentials::{admin_token_for, has_joined, is_token_set, keep_token, prepare_token, token_for};
 pub use events::{Event, Events};
+pub use history::{Changes, OperationOfVersion, VersionHashes, VersionInfo};
 pub use sharing::{InviteInfo, Joined, NewInvite, OriginInfo, join};
 pub(crate) use transfers::{DocumentName, documents_body};
 pub use transport::{Counter, Transport};

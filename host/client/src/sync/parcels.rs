@@ -103,7 +103,7 @@ impl Sync<'_> {
         self.api.drop_upload(&DocumentName { content: None, document }).await
     }
 
-    /// Can the server have contents of a parcel before they are sent? Not where the workspace is as new as the working copy,
+    /// Can the server have contents of an entry before it is sent? Not where the workspace is as new as the working copy,
     /// and nothing was sent before.
     pub(super) fn may_have_some(&self) -> Result<bool, ClientError> {
         Ok(self.copy.base()?.0 > 0 || self.memory.begun(&any()).is_some())

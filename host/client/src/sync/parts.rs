@@ -51,7 +51,7 @@ impl Sync<'_> {
         let unknown = self.not_with_server(entry, &changes)?;
         let mut bases = self.bases(&changes);
         let unknown = self.send_documents(unknown, &mut bases).await?;
-        let contents = self.lacking(unknown).await?;
+        let contents = if entry.sent || self.may_have_some()? { self.lacking(unknown).await? } else { unknown };
         let (mut inside, mut ahead, mut room) = (Vec::new(), Vec::new(), SMALL_BYTES.saturating_sub(length));
         for (hash, bytes) in contents {
             match usize::try_from(bytes) {
@@ -102,9 +102,6 @@ impl Sync<'_> {
     /// Those of the contents that the server does not have, as far as asking can pay. Few large ones are not asked for, nor
     /// one of middling length: the head of an upload asks too.
     async fn lacking(&mut self, contents: Vec<Content>) -> Result<Vec<Content>, ClientError> {
-        if !self.may_have_some()? {
-            return Ok(contents);
-        }
         let is_large = |(_, length): &&Content| *length > MAX_IN_PARCEL;
         let few = contents.iter().filter(is_large).count() <= ASK_LARGE;
         let is_single = contents.iter().filter(|content| is_middling(content)).count() == 1;
