@@ -120,7 +120,7 @@ fn a_file_that_is_written_over_again_and_again_keeps_nothing_back_and_is_sent_tw
 }
 
 #[test]
-fn a_file_that_changes_even_while_it_is_copied_is_set_apart_and_the_others_go() {
+fn a_file_that_changes_even_while_it_is_copied_keeps_nothing_back_and_arrives_once_it_rests() {
     let (place, server, here, tap) = beside_notes();
     let file = OpenOptions::new().write(true).open(here.join("log")).unwrap();
     let writer = Writer::start(file, Duration::ZERO, |file, n| {

@@ -166,23 +166,27 @@ fn an_upload_goes_on_where_it_was_cut_and_sends_no_byte_twice_that_arrived() {
     let here = place.init(&server, "here", "main");
     let content = noise(1, 24 << 20);
     fs::write(here.join("large"), &content).unwrap();
+    cut_on_the_way(&place, &server, &here, content.len() as u64, [4_000_000, 300_000, 6_000_000, 40_000, 8_000_000]);
+}
+
+/// Syncs new contents of `bytes`, and cuts and kills each sync after so many of them but the last: all arrives, and little
+/// more is sent.
+fn cut_on_the_way(place: &Place, server: &Server, here: &Path, bytes: u64, cuts: [u64; 5]) {
     let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
-    point(&here, tap.address());
-    let mut cuts = 0;
-    for after in [4_000_000, 300_000, 6_000_000, 40_000, 8_000_000] {
+    point(here, tap.address());
+    for after in cuts {
         tap.cut_after(after);
         let before = tap.count().total();
         // The sync goes on by itself, or the next one does: both are fine.
-        let mut sync = start_sync(&place, &here, &server.token());
+        let mut sync = start_sync(place, here, &server.token());
         until("the cut", || tap.count().total() >= before + after || sync.try_wait().unwrap().is_some());
-        cuts += 1;
         kill(&mut sync);
     }
-    let output = place.command(&here).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
+    let output = place.command(here).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let sent = tap.count().sent;
-    assert!(sent <= content.len() as u64 + 2 * cuts * EACH_CUT, "{sent} bytes sent for {}", content.len());
-    assert_same_tree(&here, &clone(&place, &server, "there"));
+    assert!(sent <= bytes + 2 * cuts.len() as u64 * EACH_CUT, "{sent} bytes sent for {bytes}");
+    assert_same_tree(here, &clone(place, server, "there"));
     assert!(own_bytes(&server.data().join("uploads")) == 0);
 }
 
@@ -195,25 +199,8 @@ fn files_that_are_not_large_share_uploads_that_go_on_where_they_were_cut() {
     for n in 0..COUNT {
         fs::write(here.join(format!("{n}.jpg")), noise(n, 200_000)).unwrap();
     }
-    let bytes = COUNT * 200_000;
-    let tap = Tap::start(server.authority().parse().unwrap()).unwrap();
-    point(&here, tap.address());
-    let mut cuts = 0;
     // The third breaks off where the first parcel's last bytes go, or its answer.
-    for after in [3_000_000, 500_000, 4_890_000, 40_000, 8_000_000] {
-        tap.cut_after(after);
-        let before = tap.count().total();
-        let mut sync = start_sync(&place, &here, &server.token());
-        until("the cut", || tap.count().total() >= before + after || sync.try_wait().unwrap().is_some());
-        cuts += 1;
-        kill(&mut sync);
-    }
-    let output = place.command(&here).arg("sync").env("OPSHIP_TOKEN", server.token()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let sent = tap.count().sent;
-    assert!(sent <= bytes + 2 * cuts * EACH_CUT, "{sent} bytes sent for {bytes}");
-    assert_same_tree(&here, &clone(&place, &server, "there"));
-    assert!(own_bytes(&server.data().join("uploads")) == 0);
+    cut_on_the_way(&place, &server, &here, COUNT * 200_000, [3_000_000, 500_000, 4_890_000, 40_000, 8_000_000]);
 }
 
 #[test]

@@ -93,21 +93,31 @@ async fn read_from(
             let wire = bytes.len() as u64;
             Ok(Read { bytes, memory, wire })
         }
-        Encoding::Zstd => {
-            let first = data.next().await.transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
-            // What a frame states is believed for the memory that is set aside, and then is the bound.
-            let stated = zstd_stream::stated_length(&first);
-            let wire = AtomicU64::new(0);
-            let whole = futures::stream::iter([Ok(first)]).chain(data).inspect(|piece| {
-                let length = piece.as_ref().map_or(0, Bytes::len);
-                wire.fetch_add(length as u64, Ordering::Relaxed);
-            });
-            let mut decoded = zstd_stream::decode(whole).map_err(|error| Problem::internal(&error))?;
-            let (bytes, memory) = gather(state, &mut decoded, stated, limit).await?;
-            drop(decoded);
-            Ok(Read { bytes, memory, wire: wire.into_inner() })
-        }
+        Encoding::Zstd => unpack(state, data, limit).await,
     }
+}
+
+/// Reads zstd frames that hold at most `limit` bytes. Memory for them is set aside as they come.
+///
+/// # Errors
+/// [`Problem`]: too large, broken off, no zstd.
+pub(crate) async fn unpack(
+    state: &State,
+    data: &mut (impl Stream<Item = io::Result<Bytes>> + Send + Unpin),
+    limit: usize,
+) -> Result<Read, Problem> {
+    let first = data.next().await.transpose().map_err(|error| unreadable(&error))?.unwrap_or_default();
+    // What a frame states is believed for the memory that is set aside, and then is the bound.
+    let stated = zstd_stream::stated_length(&first);
+    let wire = AtomicU64::new(0);
+    let whole = futures::stream::iter([Ok(first)]).chain(data).inspect(|piece| {
+        let length = piece.as_ref().map_or(0, Bytes::len);
+        wire.fetch_add(length as u64, Ordering::Relaxed);
+    });
+    let mut decoded = zstd_stream::decode(whole).map_err(|error| Problem::internal(&error))?;
+    let (bytes, memory) = gather(state, &mut decoded, stated, limit).await?;
+    drop(decoded);
+    Ok(Read { bytes, memory, wire: wire.into_inner() })
 }
 
 /// Gathers at most `stated` or else `limit` bytes.

@@ -78,11 +78,12 @@ impl Api {
         let path = self.upload_path(name);
         let text = offset.map(|offset| offset.to_string());
         // What begins and ends in one request need not say so.
-        let headers = text.iter().flat_map(|text| {
-            let partial = (header::CONTENT_TYPE, "application/partial-upload");
-            [(UPLOAD_COMPLETE, "?1"), (UPLOAD_OFFSET, text.as_str()), partial]
-        });
-        let headers: Vec<_> = headers.collect();
+        let mut headers = Vec::new();
+        if let Some(text) = &text {
+            headers.push((UPLOAD_COMPLETE, "?1"));
+            headers.push((UPLOAD_OFFSET, text));
+            headers.push((header::CONTENT_TYPE, "application/partial-upload"));
+        }
         let method = if offset.is_some() { Method::PATCH } else { Method::POST };
         let mut response = self.transport.send(method, &path, &headers, body).await?;
         response.body.all(MAX_JSON).await.map(|_| ())

@@ -17,13 +17,13 @@ use std::sync::Arc;
 
 /// Longest content in a parcel: of longer ones the chunks are asked for.
 pub(super) const MAX_IN_PARCEL: u64 = CHUNKED_FROM - 1;
+/// How often a parcel of which the server has nothing is sent again in one sync.
+const TRIES: u32 = 3;
+
 /// Is a content too long for the inside of a request, and fit for a parcel?
 pub(super) fn is_middling((_, length): &Content) -> bool {
     *length > MAX_INLINE_PART as u64 && *length <= MAX_IN_PARCEL
 }
-
-/// How often a parcel of which the server has nothing is sent again in one sync.
-const TRIES: u32 = 3;
 
 impl Sync<'_> {
     /// Uploads contents of less than 4 MiB; gives those that must go one by one, since the server does not take parcels.
@@ -78,7 +78,7 @@ impl Sync<'_> {
             self.memory.end(&key);
             match outcome {
                 Outcome::Done(_) => return Ok(true),
-                Outcome::Gone => contents = self.missing_of(contents).await?,
+                Outcome::Gone => contents = self.missing_of(contents, |_| true).await?,
                 Outcome::Mismatch | Outcome::Unknown => return Ok(false),
             }
         }
@@ -109,11 +109,16 @@ impl Sync<'_> {
         Ok(self.copy.base()?.0 > 0 || self.memory.begun(&any()).is_some())
     }
 
-    /// Those of the contents that the server lacks.
-    pub(super) async fn missing_of(&mut self, contents: Vec<Content>) -> Result<Vec<Content>, ClientError> {
-        let hashes: Vec<Hash> = contents.iter().map(|(hash, _)| *hash).collect();
+    /// The contents but for those of the asked ones that the server has.
+    pub(super) async fn missing_of(
+        &mut self,
+        mut contents: Vec<Content>,
+        asked: impl Fn(&Content) -> bool,
+    ) -> Result<Vec<Content>, ClientError> {
+        let hashes: Vec<Hash> = contents.iter().filter(|content| asked(content)).map(|(hash, _)| *hash).collect();
         let missing: BTreeSet<Hash> = self.api.missing_blobs(&hashes).await?.into_iter().collect();
-        Ok(contents.into_iter().filter(|(hash, _)| missing.contains(hash)).collect())
+        contents.retain(|content| !asked(content) || missing.contains(&content.0));
+        Ok(contents)
     }
 }
 

@@ -102,18 +102,16 @@ impl Sync<'_> {
     /// Those of the contents that the server does not have, as far as asking can pay. Few large ones are not asked for, nor
     /// one of middling length: the head of an upload asks too.
     async fn lacking(&mut self, contents: Vec<Content>) -> Result<Vec<Content>, ClientError> {
-        let is_large = |(_, length): &&Content| *length > MAX_IN_PARCEL;
-        let few = contents.iter().filter(is_large).count() <= ASK_LARGE;
+        let is_large = |(_, length): &Content| *length > MAX_IN_PARCEL;
+        let few = contents.iter().filter(|content| is_large(content)).count() <= ASK_LARGE;
         let is_single = contents.iter().filter(|content| is_middling(content)).count() == 1;
-        let asks_itself = |content: &&Content| (few && is_large(content)) || (is_single && is_middling(content));
-        let asked = |content: &&Content| content.1 >= ASK_EACH && !asks_itself(content);
-        let hashes: Vec<Hash> = contents.iter().filter(asked).map(|(hash, _)| *hash).collect();
-        let bytes: u64 = contents.iter().filter(asked).map(|(_, length)| length).sum();
-        if hashes.is_empty() || bytes <= ASK_FROM {
+        let asks_itself = |content: &Content| (few && is_large(content)) || (is_single && is_middling(content));
+        let asked = |content: &Content| content.1 >= ASK_EACH && !asks_itself(content);
+        let bytes: u64 = contents.iter().filter(|content| asked(content)).map(|(_, length)| length).sum();
+        if bytes <= ASK_FROM {
             return Ok(contents);
         }
-        let missing: BTreeSet<Hash> = self.api.missing_blobs(&hashes).await?.into_iter().collect();
-        Ok(contents.into_iter().filter(|content| !asked(&content) || missing.contains(&content.0)).collect())
+        self.missing_of(contents, asked).await
     }
 
     /// The lists of an entry, as an answer asked for them.

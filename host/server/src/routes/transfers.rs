@@ -3,7 +3,7 @@
 use super::blobs::store_many;
 use crate::auth::{Reader, Writer};
 use crate::body::{
-    accepts_zstd, binary, compressed, decode, discard, hash, query, read, stream, stream_within, written,
+    accepts_zstd, binary, compressed, decode, discard, hash, query, read, stream, stream_within, unpack, written,
 };
 use crate::problem::Problem;
 use crate::state::{State as Shared, blocking};
@@ -89,10 +89,10 @@ struct Answer {
 
 impl Answer {
     fn complete(self) -> Response {
-        match self.is_bare {
-            true => StatusCode::NO_CONTENT.into_response(),
-            false => respond(self.status, None, true),
+        if self.is_bare {
+            return StatusCode::NO_CONTENT.into_response();
         }
+        respond(self.status, None, true)
     }
 }
 
@@ -194,10 +194,8 @@ async fn finish(asked: Asked, turn: Turn, answer: Answer) -> Result<Response, Pr
 
 /// Stores the contents of a parcel.
 async fn take_parcel(state: &Arc<Shared>, scope: &Arc<Scope>, document: File) -> Result<(), Refused> {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("zstd"));
-    let bytes = Body::from_stream(pieces_of(document));
-    let taken = match read(state, &headers, bytes, MAX_REQUEST).await {
+    let mut bytes = Box::pin(pieces_of(document));
+    let taken = match unpack(state, &mut bytes, MAX_REQUEST).await {
         Ok(read) => store_many(state, scope, read, MAX_IN_PARCEL).await,
         Err(problem) => Err(problem),
     };

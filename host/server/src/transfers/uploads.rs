@@ -1,5 +1,6 @@
-//! What was received of uploads that are not complete: `<data>/uploads/<workspace>-<principal>-<blob>-<document>`, of a parcel
-//! `…-parcel-<name>-<name>`, the bytes as they came. A file's length is how far the upload is, so nothing has to be kept beside it.
+//! What was received of uploads that are not complete: `<data>/uploads/<workspace>-<principal>-<blob>-<document>`, of a
+//! parcel `…-parcel-<name>-<name>`, the bytes as they came. A file's length is how far the upload is, so nothing has to be
+//! kept beside it.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
