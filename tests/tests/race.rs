@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Bytes a second of the link over which the input goes, so that results are predicted to take a while.
-const RATE: u64 = 60_000;
-/// Bytes of the results that cannot be compressed.
-const NOISE: u64 = 100_000;
+const RATE: u64 = 200_000;
+/// Bytes of the results that cannot be compressed: as many as it takes to measure a link.
+const NOISE: u64 = 300_000;
 
 /// A working copy with an operation that waits, and a server on which nothing that takes long is begun, since replays that
 /// never end have all the places for that.
@@ -113,6 +113,13 @@ impl Busy {
         self.place.json(&self.copy, ["log", "-n", "1"])["entries"][0].clone()
     }
 
+    /// The verdict of the entry whose command begins so; null: it has none.
+    fn verdict(&self, command: &str) -> Value {
+        let log = self.place.json(&self.copy, ["log"]);
+        let is_it = |entry: &&Value| entry["command"].as_str().unwrap().starts_with(command);
+        log["entries"].as_array().unwrap().iter().find(is_it).unwrap()["verdict"].clone()
+    }
+
     fn versions(&self) -> u64 {
         let shown = self.server.request("GET", "/v1/workspaces/main", b"").1;
         serde_json::from_slice::<Value>(&shown).unwrap()["head"]["number"].as_u64().unwrap()
@@ -190,6 +197,52 @@ fn others_of_the_same_request_end_as_ever_also_one_that_waits_for_it() {
     assert_same_tree(&busy.copy, &busy.place.path("there"));
 }
 
+/// What is kept back is only what depends on the slow one: not a later one, nor what needs another of the same request.
+#[test]
+fn others_pass_a_slow_answer() {
+    let busy = busy(None);
+    fs::write(busy.copy.join("small"), "b\na\n").unwrap();
+    busy.place.ok(&busy.copy, ["run", "sort", "--", "-o", "sorted", "small"]);
+    let mut command = busy.sync();
+    let mut syncing = command.args(["--ship", "operation"]).stdout(Stdio::null()).spawn().unwrap();
+    until("the others of the request", || busy.verdict("sort -o sorted") == "matched");
+    busy.place.ok(&busy.copy, ["run", "sort", "--", "-r", "-o", "reversed", "sorted"]);
+    until("what needs one of them", || busy.verdict("sort -r") == "matched");
+    busy.place.ok(&busy.copy, ["run", "tar", "--", "-cf", "packed.tar", "input.gz"]);
+    assert!(syncing.try_wait().unwrap().is_none());
+    assert_eq!([busy.verdict("gzip"), busy.verdict("tar")], [Value::Null, Value::Null]);
+    busy.endless.iter().for_each(|entry| drop(busy.end(entry)));
+    assert!(syncing.wait().unwrap().success());
+    assert_eq!([busy.verdict("gzip"), busy.verdict("tar")], ["matched", "matched"]);
+    busy.place.ok(&busy.place.path(""), ["clone", &format!("{}/main", busy.server.url()), "there"]);
+    assert_same_tree(&busy.copy, &busy.place.path("there"));
+}
+
+#[test]
+fn a_small_operation_passes_results_that_go_beside_their_replay() {
+    let busy = busy(None);
+    fs::write(busy.copy.join("small"), "b\na\n").unwrap();
+    // The module is compiled and known, so that what is looked at is the upload.
+    busy.place.ok(&busy.copy, ["run", "sort", "--", "-o", "sorted", "small"]);
+    let tap = Tap::start_paced(busy.server.authority().parse().unwrap(), NOISE / 30).unwrap();
+    point(&busy.copy, tap.address());
+    let mut command = busy.sync();
+    command.env("OPSHIP_TOKEN", busy.server.token()).stdout(Stdio::null());
+    let mut syncing = command.spawn().unwrap();
+    let uploads = busy.server.data().join("uploads");
+    until("results are on their way", || bytes_below(&uploads) > 0);
+    busy.place.ok(&busy.copy, ["run", "sort", "--", "-r", "-o", "reversed", "small"]);
+    until("the match", || busy.verdict("sort -r") == "matched");
+    assert_eq!(busy.verdict("gzip"), Value::Null);
+    assert!(tap.count().sent < NOISE, "the results were there first");
+    // What is held up goes on.
+    assert!(syncing.wait().unwrap().success());
+    point(&busy.copy, busy.server.authority().parse().unwrap());
+    assert_eq!(busy.verdict("gzip"), "shipped");
+    busy.place.ok(&busy.place.path(""), ["clone", &format!("{}/main", busy.server.url()), "there"]);
+    assert_same_tree(&busy.copy, &busy.place.path("there"));
+}
+
 #[test]
 fn a_replay_that_ends_first_stands_and_what_was_uploaded_is_dropped() {
     let busy = busy(None);
@@ -211,19 +264,32 @@ fn a_replay_that_ends_first_stands_and_what_was_uploaded_is_dropped() {
     busy.ended("matched", None, before);
 }
 
-#[test]
-fn nothing_goes_beside_a_replay_where_the_user_wants_operations() {
+fn nothing_goes_beside_a_replay(options: &[&str], configuration: &str) {
     let busy = busy(None);
+    let folder = busy.place.folder("home/config/opship");
+    fs::write(folder.join("config.toml"), configuration).unwrap();
     let tap = Tap::start_keeping(busy.server.authority().parse().unwrap()).unwrap();
     point(&busy.copy, tap.address());
     let mut command = busy.sync();
-    command.args(["--ship", "operation"]).env("OPSHIP_TOKEN", busy.server.token()).stdout(Stdio::null());
+    command.args(options).env("OPSHIP_TOKEN", busy.server.token()).stdout(Stdio::null());
     let mut syncing = command.spawn().unwrap();
     until("asking at the address of the answer", || requests(&tap).iter().any(|address| address.ends_with("?wait=25")));
     busy.endless.iter().for_each(|entry| drop(busy.end(entry)));
     assert!(syncing.wait().unwrap().success());
     assert!(tap.count().sent < NOISE / 10, "{} bytes", tap.count().sent);
     assert_eq!(busy.entry()["verdict"], "matched");
+}
+
+#[test]
+fn nothing_goes_beside_a_replay_where_the_user_wants_operations() {
+    nothing_goes_beside_a_replay(&["--ship", "operation"], "");
+}
+
+/// Also where the user lets go what would wait: nobody pays for bytes twice.
+#[test]
+fn nothing_goes_beside_a_replay_where_bytes_count() {
+    let phone = "[links.phone]\nbudget.day = \"1 GB\"\n";
+    nothing_goes_beside_a_replay(&["--link", "phone", "--anyway"], phone);
 }
 
 #[test]

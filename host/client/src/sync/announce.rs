@@ -1,7 +1,7 @@
 //! Telling the server, once, what this client is called.
 
 use super::Sync;
-use crate::log::{LogEntry, Traffic};
+use super::under_way::Sent;
 use crate::net::Api;
 use crate::{ClientError, WorkingCopy};
 use opship_record::entry::ClientId;
@@ -12,11 +12,11 @@ const ANNOUNCED: &str = "net.announced";
 impl Sync<'_> {
     /// The name that goes with a request of entries. The first of this client's tells the server its name, and no other
     /// does, since bytes matter.
-    pub(super) fn name_to_tell(&self, batch: &[(LogEntry, Traffic, u64)]) -> Result<Option<String>, ClientError> {
+    pub(super) fn name_to_tell(&self, sent: &[Sent]) -> Result<Option<String>, ClientError> {
         let (client, name) = (self.copy.client()?, self.copy.client_name()?);
         let announced = announced(&client, &name);
         let is_known = self.copy.setting(ANNOUNCED)?.as_deref() == Some(announced.as_str());
-        let is_others = batch.iter().any(|(entry, ..)| entry.client != client);
+        let is_others = sent.iter().any(|sent| sent.entry.client != client);
         Ok((!is_known && !is_others).then_some(name))
     }
 

@@ -2,6 +2,7 @@
 
 use super::Sync;
 use super::parcels::{MAX_IN_PARCEL, is_middling};
+use super::send::bases;
 use super::ship::Shipping;
 use crate::ClientError;
 use crate::log::LogEntry;
@@ -49,7 +50,7 @@ impl Sync<'_> {
         let changes = self.copy.lists(entry.number)?.changes;
         let mut parts = vec![self.list_part(PartKind::Changes, effect::encode_list(&changes)).await?];
         let unknown = self.not_with_server(entry, &changes)?;
-        let mut bases = self.bases(&changes);
+        let mut bases = bases(&self.memory, &changes);
         let unknown = self.send_documents(unknown, &mut bases).await?;
         let contents = if entry.sent || self.may_have_some()? { self.lacking(unknown).await? } else { unknown };
         let (mut inside, mut ahead, mut room) = (Vec::new(), Vec::new(), SMALL_BYTES.saturating_sub(length));
@@ -150,7 +151,7 @@ impl Sync<'_> {
                 }
             }
         }
-        let mut bases = self.bases(&changes);
+        let mut bases = bases(&self.memory, &changes);
         let blobs = self.send_documents(blobs, &mut bases).await?;
         self.upload(entry, &blobs, &bases, shipping).await
     }

@@ -1,10 +1,12 @@
 //! Shipping: ready entries in requests, answers as they come, what the server needs, until nothing moves.
 
-use super::race::Asked;
 use super::report::{EntryReport, SyncReport};
-use super::{Sync, value_cost};
+use super::send::LOOK_EVERY;
+use super::under_way::{Beginning, Requests, Sent};
+use super::{Sync, choose, value_cost};
 use crate::ClientError;
-use crate::log::{LogEntry, Traffic};
+use crate::choice::LEAST_PATIENCE;
+use crate::log::{EntryState, LogEntry, Traffic};
 use crate::mend::Mended;
 use crate::net::HeldState;
 use opship_record::answer::{Answer, Need, Status, Verdict};
@@ -13,6 +15,7 @@ use opship_record::limits::MAX_REQUEST;
 use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use tokio::time::sleep_until;
 
 /// Bytes of entries in one request at most: enough to fill a link.
 const REQUEST_BYTES: usize = MAX_REQUEST / 4;
@@ -31,6 +34,7 @@ const URGENT_BYTES: u64 = 256 << 10;
 
 /// Where shipping stands, and what it tells.
 pub(super) struct Shipping<'a> {
+    pub(super) requests: Requests,
     progress: Progress,
     report: &'a mut SyncReport,
 }
@@ -49,10 +53,9 @@ struct Progress {
     left: BTreeSet<u64>,
     /// Entries with something that is not here as the entry names it.
     lacking: BTreeMap<u64, ClientError>,
+    /// The log's newest entry when it was last looked for what is ready.
+    newest: Option<(u64, EntryState)>,
 }
-
-/// Entries of a request, with what each took to prepare, and the bytes that it takes of the request.
-pub(super) type Batch = [(LogEntry, Traffic, u64)];
 
 impl Progress {
     fn new() -> Progress {
@@ -64,6 +67,7 @@ impl Progress {
             asked: BTreeSet::new(),
             left: BTreeSet::new(),
             lacking: BTreeMap::new(),
+            newest: None,
         }
     }
 
@@ -81,7 +85,7 @@ impl Progress {
 #[derive(Default)]
 struct Request {
     bytes: Vec<u8>,
-    entries: Vec<(LogEntry, Traffic, u64)>,
+    entries: Vec<Sent>,
 }
 
 impl Sync<'_> {
@@ -89,30 +93,41 @@ impl Sync<'_> {
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
         let (left, asked) = (self.held()?, self.brought_by_bundle().await?);
         let progress = Progress { left, asked, ..Progress::new() };
-        let mut shipping = Shipping { progress, report };
+        let mut shipping = Shipping { requests: Requests::new(), progress, report };
         self.settle_rebased(&mut shipping.report.pulled).await?;
         loop {
-            let batch = self.next_batch(&shipping, &|_| true)?;
-            if batch.is_empty() {
-                return Ok(());
+            let batch = self.ready(&mut shipping, &|_| true)?;
+            match batch.is_empty() {
+                true if shipping.requests.is_empty() => return Ok(()),
+                true => self.attend(&mut shipping, None).await?,
+                false => self.ship_batch(batch, &mut shipping).await?,
             }
-            self.ship_batch(batch, &mut shipping).await?;
-            self.settle_rebased(&mut shipping.report.pulled).await?;
-            self.mend(&mut shipping)?;
+            self.settle_soon(&mut shipping, None).await?;
         }
+    }
+
+    /// Waits for the answers that come soon, and puts in order what came of them.
+    async fn settle_soon(&mut self, shipping: &mut Shipping<'_>, beside: Option<u64>) -> Result<(), ClientError> {
+        while shipping.requests.is_brisk() {
+            self.attend(shipping, beside).await?;
+        }
+        self.settle_rebased(&mut shipping.report.pulled).await?;
+        self.mend(shipping)
     }
 
     /// Ships what is small and ready while the upload of `number`'s contents goes on. `false`: there was nothing.
     pub(super) async fn ship_urgent(&mut self, number: u64, shipping: &mut Shipping<'_>) -> Result<bool, ClientError> {
+        let acted = self.act(shipping, Some(number)).await?;
         let urgent = |entry: &LogEntry| entry.number != number && size(entry) <= URGENT_BYTES;
-        let batch = self.next_batch(shipping, &urgent)?;
-        if batch.is_empty() {
-            return Ok(false);
+        let batch = self.ready(shipping, &urgent)?;
+        let is_done = batch.is_empty();
+        if !is_done {
+            self.ship_batch(batch, shipping).await?;
         }
-        self.ship_batch(batch, shipping).await?;
-        self.settle_rebased(&mut shipping.report.pulled).await?;
-        self.mend(shipping)?;
-        Ok(true)
+        if acted || !is_done {
+            self.settle_soon(shipping, Some(number)).await?;
+        }
+        Ok(!is_done)
     }
 
     /// Is there something for [`Sync::ship_urgent`]?
@@ -187,6 +202,16 @@ impl Sync<'_> {
         ))
     }
 
+    /// What may go in a request now.
+    fn ready(
+        &self,
+        shipping: &mut Shipping<'_>,
+        is_wanted: &dyn Fn(&LogEntry) -> bool,
+    ) -> Result<Vec<LogEntry>, ClientError> {
+        shipping.progress.newest = self.copy.newest()?;
+        if shipping.requests.has_room() { self.next_batch(shipping, is_wanted) } else { Ok(Vec::new()) }
+    }
+
     /// Ready entries of those that are wanted, small ones first, each behind those in the batch that it waits for.
     fn next_batch(
         &self,
@@ -196,7 +221,10 @@ impl Sync<'_> {
         let pending = self.copy.pending()?;
         let unparked = |entry: &&LogEntry| !entry.is_parked();
         let unended: BTreeSet<u64> = pending.iter().filter(unparked).map(|entry| entry.sequence).collect();
-        let left_alone = |entry: &LogEntry| shipping.progress.left.contains(&entry.number) || entry.is_parked();
+        let left_alone = |entry: &LogEntry| {
+            let number = entry.number;
+            shipping.progress.left.contains(&number) || shipping.requests.hold(number) || entry.is_parked()
+        };
         let is_candidate = |entry: &LogEntry| !left_alone(entry) && is_wanted(entry);
         let mut candidates: Vec<LogEntry> = pending.into_iter().filter(is_candidate).collect();
         candidates.sort_by_key(|entry| (size(entry), entry.number));
@@ -224,34 +252,87 @@ impl Sync<'_> {
         }
     }
 
+    /// Begins the request of a batch.
     async fn ship_batch(&mut self, batch: Vec<LogEntry>, shipping: &mut Shipping<'_>) -> Result<(), ClientError> {
-        let Request { bytes, entries } = self.request(batch, shipping).await?;
-        if entries.is_empty() {
+        let Request { bytes: body, entries: sent } = self.request(batch, shipping).await?;
+        if sent.is_empty() {
             return Ok(());
         }
-        self.copy.mark_sent(&entries.iter().map(|(entry, ..)| entry.number).collect::<Vec<_>>())?;
-        let counter = self.api.counter();
-        let (before, length) = (counter.count(), bytes.len() as u64);
-        let begun = Instant::now();
-        let Asked { mut answers, sent, mut beside } = self.ask(&entries, bytes, shipping).await?;
-        shipping.progress.took(begun.elapsed());
-        let mut overhead = counter.count().since(before);
-        overhead.sent = overhead.sent.saturating_sub(sent);
-        for traffic in beside.values() {
-            overhead = overhead.without(*traffic);
-        }
-        let overhead = share(overhead, entries.len() as u64);
-        for (entry, mut traffic, bytes) in entries {
-            traffic += overhead;
-            traffic += beside.remove(&entry.sequence).unwrap_or_default();
-            traffic.sent += on_the_wire(bytes, sent, length);
-            let answer = answers.remove(&entry.sequence);
-            match answer {
-                Some(answer) => self.take(&entry, answer, traffic, shipping).await?,
-                None => drop(try_again(&mut shipping.progress, entry.number)),
+        self.copy.mark_sent(&sent.iter().map(|sent| sent.entry.number).collect::<Vec<_>>())?;
+        let (name, link) = (self.name_to_tell(&sent)?, choose::measured(self.copy)?);
+        let arriving = link.time(body.len() as u64);
+        let runners = self.runners(&sent, link, arriving)?;
+        let slow_at = tokio::time::Instant::now() + arriving + LEAST_PATIENCE;
+        let beside = self.api.beside();
+        let api = std::mem::replace(&mut self.api, beside);
+        shipping.requests.begin(api, Beginning { body, sent, runners, name, slow_at });
+        Ok(())
+    }
+
+    /// Waits until something has come of the requests under way, or there may be something new to ship, and acts on it.
+    /// `beside`: an entry whose contents are being uploaded, which is left alone.
+    async fn attend(&mut self, shipping: &mut Shipping<'_>, beside: Option<u64>) -> Result<(), ClientError> {
+        loop {
+            let (begun, is_brisk) = (tokio::time::Instant::now(), shipping.requests.is_brisk());
+            let due = shipping.requests.due(beside.is_none());
+            let look = (!is_brisk).then_some(begun + LOOK_EVERY);
+            let until = due.into_iter().chain(look).min().unwrap_or(begun + LOOK_EVERY);
+            let heard = tokio::select! {
+                biased;
+                () = shipping.requests.hear() => true,
+                () = sleep_until(until) => false,
+            };
+            if !is_brisk {
+                self.waited += begun.elapsed();
+            }
+            shipping.requests.mark_slow();
+            if let Some((what, done, total)) = shipping.requests.step().filter(|_| heard) {
+                self.progress.step(what, done, total);
+            }
+            self.act(shipping, beside).await?;
+            let runner = if beside.is_none() { shipping.requests.take_runner() } else { None };
+            let has_raced = runner.is_some();
+            if let Some((told, runner)) = runner {
+                self.race(told, runner, shipping).await;
+            }
+            if heard || has_raced || due == Some(until) || self.copy.newest()? != shipping.progress.newest {
+                return Ok(());
             }
         }
-        Ok(())
+    }
+
+    /// Acts on the answers that are there: of a request that is answered soon on all at once. `false`: there were none.
+    async fn act(&mut self, shipping: &mut Shipping<'_>, beside: Option<u64>) -> Result<bool, ClientError> {
+        if let Some(api) = shipping.requests.free.take() {
+            self.api = api;
+        }
+        if let Some((name, author)) = shipping.requests.take_author() {
+            self.note_told(&name, author.as_deref())?;
+        }
+        let (counter, mut acted) = (self.api.counter(), false);
+        while let Some((Sent { entry, traffic, .. }, answer)) = shipping.requests.take_answer(beside, counter.count()) {
+            acted = true;
+            let before = counter.count();
+            self.take(&entry, answer, traffic, shipping).await?;
+            shipping.requests.charge(counter.count().since(before), None);
+        }
+        while let Some(ended) = shipping.requests.take_ended(beside.is_some()) {
+            match ended.end {
+                Some(Err(error)) => {
+                    let refused = matches!(error, ClientError::Problem { status: 400..500 | 507, .. });
+                    // It was refused before it was read.
+                    for sent in ended.sent.iter().filter(|sent| refused && !ended.is_taken && !sent.entry.sent) {
+                        self.copy.mark_not_held(sent.entry.number)?;
+                    }
+                    return Err(error);
+                }
+                _ => shipping.progress.took(ended.begun.elapsed()),
+            }
+            for sent in ended.sent {
+                try_again(&mut shipping.progress, sent.entry.number);
+            }
+        }
+        Ok(acted)
     }
 
     /// The request of a batch. An entry that lacks a content is left out, and so is what waits for it.
@@ -288,8 +369,8 @@ impl Sync<'_> {
                 break;
             }
             self.encode(&entry, parts)?.encode_into(&mut request.bytes);
-            let bytes = (request.bytes.len() - start) as u64;
-            request.entries.push((entry, counter.count().since(before), bytes));
+            let (traffic, bytes) = (counter.count().since(before), (request.bytes.len() - start) as u64);
+            request.entries.push(Sent { entry, traffic, bytes });
             if is_large {
                 break;
             }
@@ -363,7 +444,12 @@ impl Sync<'_> {
             Status::Failed => drop(try_again(&mut shipping.progress, entry.number)),
             Status::Forked => {
                 self.copy.set_forked()?;
-                self.leave_forked_identity().await?;
+                // What the server may still read under the old identity must not move to a new one: the next sync does this.
+                if shipping.requests.are_read() {
+                    self.leave_forked_identity().await?;
+                } else {
+                    shipping.progress.left.insert(entry.number);
+                }
                 return Ok(());
             }
         }
@@ -490,12 +576,12 @@ fn size(entry: &LogEntry) -> u64 {
 }
 
 /// An entry's share of what a request takes besides the entries themselves.
-fn share(traffic: Traffic, entries: u64) -> Traffic {
+pub(super) fn share(traffic: Traffic, entries: u64) -> Traffic {
     Traffic { sent: traffic.sent.div_ceil(entries.max(1)), received: traffic.received.div_ceil(entries.max(1)) }
 }
 
 /// An entry's share of a request's body, `sent` bytes on the wire and `length` before it was compressed.
-fn on_the_wire(bytes: u64, sent: u64, length: u64) -> u64 {
+pub(super) fn on_the_wire(bytes: u64, sent: u64, length: u64) -> u64 {
     let share = (u128::from(bytes) * u128::from(sent)).div_ceil(u128::from(length.max(1)));
     u64::try_from(share).unwrap_or(bytes)
 }
