@@ -215,3 +215,32 @@ fn client_settling_after_what_stays() {
 fn client_settling_before_what_comes() {
     settling_killed_at("settle-noted");
 }
+
+/// Something is made where an exchange that was cut short is about to make a folder, and finishing that is cut short too.
+#[test]
+fn client_between_setting_something_aside_and_putting_it_beside() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    place.ok(&here, ["sync"]);
+    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+    let there = place.path("there");
+    fs::create_dir(there.join("folder")).unwrap();
+    fs::write(there.join("folder/file"), "theirs\n").unwrap();
+    place.ok(&there, ["sync"]);
+    let killed_at = |point: &str| {
+        let killed = place.command(&here).arg("sync").env("OPSHIP_FAILPOINT", point).output().unwrap();
+        assert_eq!(killed.status.code(), None, "not killed at {point}: {}", String::from_utf8_lossy(&killed.stderr));
+    };
+    killed_at("intent");
+    fs::write(here.join("folder"), "made here\n").unwrap();
+    killed_at("exchange-aside");
+    for copy in [&here, &there] {
+        place.ok(copy, ["sync"]);
+    }
+    assert_same_tree(&here, &there);
+    assert_eq!(fs::read_to_string(there.join("folder/file")).unwrap(), "theirs\n");
+    let beside = fs::read_dir(&there).unwrap().map(|entry| entry.unwrap().path());
+    let texts: Vec<String> = beside.filter_map(|path| fs::read_to_string(path).ok()).collect();
+    assert_eq!(texts, ["made here\n"], "what stood in the place of the folder");
+}

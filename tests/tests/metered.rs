@@ -301,3 +301,52 @@ fn what_waits_for_a_budget_is_cut_so_that_a_day_holds_each_part() {
     metered.sync_there();
     assert!(fs::read_dir(&metered.there).unwrap().count() > 3);
 }
+
+#[test]
+fn a_dropped_restore_leaves_what_it_replaced_to_the_change_that_the_link_holds_back() {
+    let metered = metered(PROFILE);
+    fs::write(metered.there.join("f"), "start\n").unwrap();
+    metered.sync_there();
+    metered.ok(&["sync"]);
+    let edit = noise(50_000, 1);
+    fs::write(metered.here.join("f"), &edit).unwrap();
+    metered.ok(&["restore", "f", "--version", "1"]);
+    let restore = serde_json::from_str::<Value>(&metered.ok(&["--json", "log", "-n", "1"])).unwrap();
+    // What the link takes does not wait with what it holds back.
+    fs::write(metered.here.join("small"), "text").unwrap();
+    metered.ok(&["sync"]);
+    metered.sync_there();
+    assert!(metered.there.join("small").exists());
+    metered.ok(&["drop", &restore["entries"][0]["number"].to_string()]);
+    metered.ok(&["sync"]);
+    metered.ok(&["sync", "--anyway"]);
+    metered.sync_there();
+    assert!(fs::read(metered.there.join("f")).unwrap() == edit, "the edit is lost");
+    let status = serde_json::from_str::<Value>(&metered.ok(&["--json", "status"])).unwrap();
+    assert_eq!(status["pending"], serde_json::json!([]));
+}
+
+#[test]
+fn many_small_entries_that_wait_keep_to_the_budget_and_go_on_the_next_time() {
+    const BUDGET: u64 = 60_000;
+    let metered = metered("");
+    metered.ok(&["sync"]);
+    // Entries of their own: each value is what the operation behind it reads.
+    for n in 0..60 {
+        fs::write(metered.here.join("text"), noise(1_500, n)).unwrap();
+        metered.ok(&["run", "gzip", "--", "-kf", "text"]);
+    }
+    metered.configure("budget.day = \"60 kB\"");
+    let before = metered.tap.count().total();
+    metered.run(&["sync"]);
+    let count = metered.tap.count().total() - before;
+    assert!(count > BUDGET / 2 && count <= BUDGET + PIECE, "{count}");
+    let waiting = metered.waiting().len();
+    assert!((10..110).contains(&waiting), "{waiting} wait");
+    metered.run(&["sync"]);
+    assert!(metered.tap.count().total() - before <= BUDGET + PIECE, "{}", metered.spent());
+    metered.ok(&["sync", "--anyway"]);
+    assert_eq!(metered.waiting(), []);
+    metered.sync_there();
+    assert_eq!(fs::read(metered.there.join("text")).unwrap(), noise(1_500, 59));
+}

@@ -37,8 +37,7 @@ const POINTS: [&str; 10] = [
 
 /// Carries out a durable intent and appends. The caller has the lock.
 pub(crate) fn finish(shared: &Shared, id: u64, intent: &Intent) -> Result<(), ClientError> {
-    let mut work =
-        Work { shared, entry: intent.entry, displaced: Vec::new(), folders: BTreeSet::new(), made: TreePath::root() };
+    let mut work = Work { shared, intent, displaced: Vec::new(), folders: BTreeSet::new(), made: TreePath::root() };
     let mut refused = BTreeMap::new();
     for (index, step) in intent.steps.iter().enumerate() {
         match work.step(step) {
@@ -129,7 +128,7 @@ fn state_after(change: &Change, row: Option<Node>) -> Option<Node> {
 
 struct Work<'a> {
     shared: &'a Shared,
-    entry: u64,
+    intent: &'a Intent,
     displaced: Vec<Displaced>,
     folders: BTreeSet<String>,
     /// A directory that this exchange has found or made: the last, since many files go into one after the other.
@@ -212,12 +211,32 @@ impl Work<'_> {
 
     /// What stands in the place of a directory that is put in goes beside it.
     fn clear(&mut self, path: &TreePath, slot: &str) -> Result<(), ClientError> {
+        let aside = format!("{slot}-was");
+        self.finish_aside(&aside, path)?;
         if self.inode(path.as_str())?.is_none() || self.shared.root.remove_directory(path.as_str()).is_ok() {
             return Ok(());
         }
-        let aside = format!("{slot}-was");
-        self.shared.root.rename(path.as_str(), &aside).map_err(failed(path))?;
-        move_beside(self.shared, &aside, path).map(|_| ())
+        self.set_aside(&aside, path)
+    }
+
+    /// What an exchange that was cut short had set aside goes beside its path.
+    fn finish_aside(&self, aside: &str, path: &TreePath) -> Result<(), ClientError> {
+        if self.inode(aside)?.is_some() {
+            move_beside(self.shared, aside, path)?;
+        }
+        Ok(())
+    }
+
+    /// Moves what stands at a path out of the way and beside it. What cannot be put there goes back: nothing that is somebody's
+    /// may stay in the staging folder, which is swept.
+    fn set_aside(&self, aside: &str, path: &TreePath) -> Result<(), ClientError> {
+        self.shared.root.rename(path.as_str(), aside).map_err(failed(path))?;
+        failpoint::hit("exchange-aside");
+        let moved = move_beside(self.shared, aside, path);
+        if moved.is_err() && self.inode(aside)?.is_some() {
+            self.shared.root.rename(aside, path.as_str()).map_err(failed(path))?;
+        }
+        moved.map(drop)
     }
 
     fn metadata(&mut self, path: &TreePath, mode: Option<u16>, mtime: Option<i64>) -> Result<(), ClientError> {
@@ -242,10 +261,10 @@ impl Work<'_> {
             return Ok(());
         }
         self.make_parents(path)?;
+        let aside = format!("{}/aside-{}", self.intent.folder, Hash::of(path.as_str().as_bytes()));
+        self.finish_aside(&aside, path)?;
         if found.is_some() {
-            let aside = format!("{}/aside-{}", crate::staging::STAGING, Hash::of(path.as_str().as_bytes()).short());
-            self.shared.root.rename(path.as_str(), &aside).map_err(failed(path))?;
-            move_beside(self.shared, &aside, path)?;
+            self.set_aside(&aside, path)?;
         }
         self.shared.root.make_directory(path.as_str(), DEFAULT_DIRECTORY_MODE).map_err(failed(path))?;
         // The umask does not decide what the tree holds.
@@ -261,26 +280,36 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Is a displaced file what the run had seen? Other bytes become a conflict copy at once.
+    /// Is a displaced file what the run had seen? Other bytes become a conflict copy at once, and so does what cannot be read.
     fn compare(&mut self, slot: &str, path: &TreePath, expected: Option<&Expected>) -> Result<(), ClientError> {
         let taken = now_nanos();
         let Some(found) = self.shared.root.stat(slot).map_err(failed(path))? else { return Ok(()) };
         let same = match expected {
             None => false,
             Some(expected) if expected.is_proved_by(&found.signature) => true,
-            Some(expected) => hash_at(self.shared, slot, &found).map_err(failed(path))? == Some(expected.hash),
+            Some(expected) => match hash_at(self.shared, slot, &found) {
+                Err(error) if is_refusal(&error) => false,
+                hash => hash.map_err(failed(path))? == Some(expected.hash),
+            },
         };
-        if !same {
-            return move_beside(self.shared, slot, path).map(|_| ());
-        }
-        self.displaced.push(Displaced {
+        let mut displaced = Displaced {
             file: slot.to_owned(),
-            entry: self.entry,
+            entry: self.intent.entry,
             path: path.clone(),
             hash: expected.map(|expected| expected.hash),
             signature: found.signature,
             racy: is_racy(&found.signature, taken),
-        });
+        };
+        if !same {
+            match move_beside(self.shared, slot, path) {
+                // It cannot go beside now. As a displaced file of unknown content it does so when it is to be dropped.
+                Err(ClientError::Io { error, .. }) if is_refusal(&error) => {
+                    (displaced.hash, displaced.racy) = (None, true);
+                }
+                moved => return moved.map(drop),
+            }
+        }
+        self.displaced.push(displaced);
         Ok(())
     }
 

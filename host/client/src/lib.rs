@@ -25,6 +25,7 @@ mod identity;
 mod invite;
 mod layout;
 mod ledger;
+mod left;
 mod log;
 mod mend;
 pub mod modules;

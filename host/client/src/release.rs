@@ -104,8 +104,10 @@ fn drop_displaced(shared: &Shared, displaced: &Displaced) -> Result<Dropped, Cli
     let Some(found) = shared.root.stat(&displaced.file).map_err(failed())? else { return Ok(Dropped::Gone) };
     // First who has it open, then what it holds: nobody can open it any more, so nothing changes in between.
     let open = found.kind == Some(Kind::File) && is_open(shared, &displaced.file);
-    let same = (found.signature == displaced.signature && !displaced.racy)
-        || hash_of_ours(shared, displaced, &found) == Some(displaced.hash);
+    // Without a hash it is not known to be anything that the log has.
+    let same = displaced.hash.is_some()
+        && ((found.signature == displaced.signature && !displaced.racy)
+            || hash_of_ours(shared, displaced, &found) == Some(displaced.hash));
     if !same {
         return move_beside(shared, &displaced.file, &displaced.path).map(Dropped::Copied);
     }

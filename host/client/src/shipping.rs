@@ -141,7 +141,13 @@ impl WorkingCopy {
     /// # Errors
     /// [`ClientError::Database`].
     pub fn has_content(&self, hash: &Hash) -> Result<bool, ClientError> {
-        Ok(!index::path_of_hash(&self.shared.db.read(), hash)?.is_empty())
+        Ok(!self.paths_with(hash)?.is_empty())
+    }
+
+    /// Some paths of the index with this content.
+    pub(crate) fn paths_with(&self, hash: &Hash) -> Result<Vec<TreePath>, ClientError> {
+        let rows = index::path_of_hash(&self.shared.db.read(), hash)?;
+        Ok(rows.into_iter().map(|(path, _)| path).collect())
     }
 
     /// The signature of what a path holds, if that is this content; `None` if it is another or cannot be read.
@@ -251,7 +257,7 @@ impl WorkingCopy {
     }
 
     /// Makes an unended entry, which the server does not hold, a value without changes: its number stays taken, and
-    /// nothing of it waits or is waited for any more.
+    /// nothing of it waits or is waited for any more. What is kept for it is kept for the entries that it waited for.
     ///
     /// # Errors
     /// [`ClientError::Database`].

@@ -82,9 +82,8 @@ impl Staging {
             if keep::is_folder_used(&shared.db.read(), &folder)? {
                 continue;
             }
-            // Held until it is gone, so that nobody begins to use it meanwhile. What is no folder belongs to nobody.
-            let lock = claim(shared, &folder);
-            if lock.is_some() || shared.root.open_directory(&folder).is_err() {
+            // Held until it is gone, so that nobody begins to use it meanwhile. What is no folder was not made here.
+            if let Some(_lock) = claim(shared, &folder) {
                 shared.root.remove_all(&folder).map_err(ClientError::io(failed))?;
             }
         }

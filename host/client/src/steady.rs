@@ -10,6 +10,7 @@ use crate::mend::rewrite;
 use crate::staging::{KEPT, Staging};
 use crate::values;
 use crate::working_copy::Shared;
+use opship_engine::failpoint;
 use opship_record::effect::{Before, Change};
 use opship_record::node::{Kind, Node};
 use opship_record::{Hash, TreePath};
@@ -43,19 +44,26 @@ pub(crate) fn steady(
             _ => apart.push(changes.remove(at)),
         }
     }
-    shared.db.write(|db| {
-        for (path, copy) in &copies {
-            keep::keep(db, &copy.hash, number)?;
-            index::put(db, path, &copy.row(number))?;
-        }
-        if changes.is_empty() && !apart.is_empty() {
-            return Ok(Some(number));
-        }
-        if !(copies.is_empty() && apart.is_empty()) {
-            rewrite(db, number, &changes)?;
-        }
-        set_apart(db, number, apart)
-    })
+    shared
+        .db
+        .write(|db| {
+            for (path, copy) in &copies {
+                keep::keep(db, &copy.hash, number)?;
+                index::put(db, path, &copy.row(number))?;
+            }
+            if changes.is_empty() && !apart.is_empty() {
+                return Ok(Some(number));
+            }
+            if !(copies.is_empty() && apart.is_empty()) {
+                rewrite(db, number, &changes)?;
+            }
+            set_apart(db, number, apart)
+        })
+        .inspect(|apart| {
+            if apart.is_some() {
+                failpoint::hit("set-apart");
+            }
+        })
 }
 
 /// Does nobody but this entry name the state that it gives a file? A later entry may speak for the path, or an operation have

@@ -7,6 +7,7 @@ use crate::db::log::{self, NewEntry};
 use crate::db::waits;
 use crate::fs::Signature;
 use crate::identity::Identity;
+use crate::left;
 use crate::log::EntryState;
 use opship_record::TreePath;
 use opship_record::effect::{After, Before, Change};
@@ -202,6 +203,9 @@ fn mergeable(db: &Connection, new: &[Change]) -> Result<Option<(u64, Vec<Change>
     }
     // All may cancel out: then the entry stays, empty, since its number is taken.
     let old = log::lists(db, candidate.number)?.changes;
+    if !left::may_take(db, &candidate, &old, new)? {
+        return Ok(None);
+    }
     let paths = old.len();
     let merged = merge(db, old, new)?;
     // A file that is written again and again stays one change, however large it is.

@@ -105,6 +105,9 @@ fn import_in(place: &Place, import: Import) -> Result<Counts, String> {
     let seconds = begun.elapsed().as_secs();
     let sent = importer.tap.count().sent;
     let (most, kills) = (import.most_sent(bytes, &cut), cut.len() as u64);
+    if kills < import.kills {
+        return Err(format!("the import ended after {kills} of {} kills", import.kills));
+    }
     if sent > most {
         return Err(format!("{sent} bytes were sent, {most} at most are needed with {kills} kills"));
     }
@@ -140,7 +143,7 @@ fn kill_on_the_way(
         let mut child = importer.command(&importer.folder, &["sync"]).spawn().unwrap();
         let before = sent();
         // The first while files are looked at; the others on the way.
-        let until = before + bytes / import.kills / 2 + chance.next() % (2 * bytes / import.kills);
+        let until = before + bytes / import.kills / 4 + chance.next() % (bytes / import.kills);
         let time = Instant::now() + Duration::from_millis(import.files / 80 + chance.next() % (import.files / 40));
         let early = |now: Instant| if number == 0 { now < time } else { sent() < until };
         while child.try_wait().unwrap().is_none() && early(Instant::now()) {

@@ -44,7 +44,7 @@ pub(crate) fn dispatch(cli: Cli) -> ExitCode {
         Command::Bundle(arguments) => bundle::bundle(&arguments, json),
         Command::Leave(arguments) => setup::leave(&arguments, json),
         Command::Status(_) => status::status(json),
-        Command::Sync(arguments) => sync::sync(&arguments, json),
+        Command::Sync(arguments) => return sync::sync(&arguments, json),
         Command::Watch(arguments) => watch::watch(&arguments, json),
         Command::Pause(arguments) => pause::pause(&arguments, json),
         Command::Resume(arguments) => pause::resume(&arguments, json),

@@ -10,6 +10,7 @@ use opship_client::{ClientError, WorkingCopy};
 use opship_record::answer::{Reason, Verdict};
 use serde_json::json;
 use std::io::IsTerminal;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// Progress on a terminal, for what takes over a second.
@@ -66,10 +67,20 @@ impl Drop for Bars {
     }
 }
 
-pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError> {
+/// Exits with 1 if something could not be shipped and stays.
+pub(super) fn sync(arguments: &Arguments, json: bool) -> ExitCode {
+    match try_sync(arguments, json) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(1),
+        Err(error) => output::failed(&error, json),
+    }
+}
+
+/// `true`: something could not be shipped.
+fn try_sync(arguments: &Arguments, json: bool) -> Result<bool, ClientError> {
     let copy = here()?;
     if arguments.dry_run {
-        return dry_run(&copy, arguments, json);
+        return dry_run(&copy, arguments, json).map(|()| false);
     }
     let bars = Bars::new(json);
     // Where a watch runs, it does the work; if it ends before it is done, this process does it.
@@ -85,14 +96,14 @@ pub(super) fn sync(arguments: &Arguments, json: bool) -> Result<(), ClientError>
     let waiting = copy.pending()?.len();
     if json {
         output::json(&as_json(&report, waiting));
-        return Ok(());
+        return Ok(report.has_failed());
     }
     print(&report, waiting, arguments.verbose);
     link::print_waiting_after_sync(&copy, &choice)?;
     if copy.paused()?.is_some() {
         output::note("the watch of this folder is paused; this sync was done all the same");
     }
-    Ok(())
+    Ok(report.has_failed())
 }
 
 pub(super) fn drop_entry(arguments: &DropArguments, json: bool) -> Result<(), ClientError> {
@@ -181,6 +192,7 @@ pub(super) fn as_json(report: &SyncReport, waiting: usize) -> serde_json::Value 
             "reason": entry.reason.map(Reason::name),
             "detail": entry.detail,
             "parked": entry.parked,
+            "failed": entry.failed,
             "sent": entry.sent,
             "received": entry.received,
             "value_bytes": entry.value_bytes,
@@ -242,13 +254,8 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
                 "entry {number}: the result on the new inputs is here now; 'opship undo {number}' brings your own back"
             ));
         }
-        if entry.parked {
-            let number = entry.number;
-            output::note(&format!(
-                "entry {number} is parked: run it again on what is there now, then 'opship drop {number}' keeps its old results as ordinary files"
-            ));
-        }
     }
+    print_parked(report);
     print_replayed(&report.pulled.replayed, verbose);
     print_left_alone(&report.pulled.deferred, verbose);
     for (path, reason) in &report.pulled.names {
@@ -271,6 +278,20 @@ fn print(report: &SyncReport, waiting: usize, verbose: bool) {
         output::bytes(report.sent),
         output::bytes(report.received),
         report.seconds
+    ));
+}
+
+/// Entries that wait for a conflict: dropping the first takes those with it that need it.
+fn print_parked(report: &SyncReport) {
+    let mut parked: Vec<u64> = report.entries.iter().filter(|e| e.parked).map(|entry| entry.number).collect();
+    parked.sort_unstable();
+    let Some(first) = parked.first() else { return };
+    let all = parked.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let (entries, are) = if parked.len() == 1 { ("entry", "is") } else { ("entries", "are") };
+    output::note(&format!(
+        "{entries} {all} {are} parked: what they need ended in a conflict. 'opship drop {first}' takes that one out of the log, with \
+         those that need it; the files stay as they are here, and what was replaced in between is kept beside. Run the \
+         commands again on what is there now, if you still want their results"
     ));
 }
 

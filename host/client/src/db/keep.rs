@@ -79,6 +79,12 @@ pub(crate) fn add_displaced(db: &Connection, displaced: &Displaced) -> rusqlite:
     Ok(())
 }
 
+/// A displaced file is kept for another entry.
+pub(crate) fn give_displaced(db: &Connection, file: &str, entry: u64) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE displaced SET entry = ?2 WHERE file = ?1")?.execute(params![file, int(entry)])?;
+    Ok(())
+}
+
 /// Forgets a displaced file.
 pub(crate) fn remove_displaced(db: &Connection, file: &str) -> rusqlite::Result<()> {
     db.prepare_cached("DELETE FROM displaced WHERE file = ?1")?.execute([file])?;

@@ -80,6 +80,7 @@ pub(crate) fn rewrite_value(
         pack(&observation::encode_list(&lists.observations))?,
         pack(&codec::encode(&lists.streams))?
     ])?;
+    waits::keep_for_earlier(db, number)?;
     waits::remove(db, number)?;
     waits::insert(db, number, &body, &lists)
 }

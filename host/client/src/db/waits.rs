@@ -3,7 +3,7 @@
 //! What an entry uses is kept by path: it may read or write what stands there (the *node*), the directory's *listing*,
 //! or all that lies *below*. Two entries must keep their order where one writes what the other reads or writes.
 
-use super::{below, int, uint};
+use super::{below, int, keep, uint};
 use crate::ClientError;
 use crate::log::LogEntry;
 use opship_record::effect::{After, Before, Change};
@@ -70,8 +70,15 @@ pub(crate) fn settle(db: &Connection, number: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Who waits for this entry waits for what it waits for instead: it is taken out of the middle of a chain.
+/// Who waits for this entry waits for what it waits for instead: it is taken out of the middle of a chain. What is kept for
+/// it may be all that is left of what earlier entries made, which will end without it: it is kept for those.
 pub(crate) fn pass_on(db: &Connection, number: u64) -> rusqlite::Result<()> {
+    keep_for_earlier(db, number)?;
+    for displaced in keep::displaced_of(db, number)? {
+        if let Some(maker) = maker_before(db, number, &displaced.path)? {
+            keep::give_displaced(db, &displaced.file, maker)?;
+        }
+    }
     for sql in [
         "INSERT INTO wait (entry, waits_for, hard) \
          SELECT behind.entry, before.waits_for, min(behind.hard, before.hard) \
@@ -82,6 +89,35 @@ pub(crate) fn pass_on(db: &Connection, number: u64) -> rusqlite::Result<()> {
         db.prepare_cached(sql)?.execute([int(number)])?;
     }
     remove(db, number)
+}
+
+/// The newest unended entry that an entry waits for and that wrote a path, or moved something above it.
+fn maker_before(db: &Connection, number: u64, path: &TreePath) -> rusqlite::Result<Option<u64>> {
+    let mut statement = db.prepare_cached(
+        "SELECT max(wait.waits_for) FROM wait JOIN entry ON entry.number = wait.waits_for \
+         JOIN entry_path ON entry_path.entry = wait.waits_for \
+         WHERE wait.entry = ?1 AND entry.state < 2 AND entry_path.path = ?2 AND entry_path.uses & ?3",
+    )?;
+    for at in std::iter::successors(Some(path.clone()), TreePath::parent) {
+        let writes = if at == *path { WRITES_NODE | WRITES_BELOW } else { WRITES_BELOW };
+        let maker: Option<i64> = statement.query_row(params![int(number), at.as_str(), writes], |row| row.get(0))?;
+        if maker.is_some() {
+            return Ok(maker.map(uint));
+        }
+    }
+    Ok(None)
+}
+
+/// Copies that are kept for an entry are kept for those too that it waits for: they may have made what it read, and it will
+/// end without them.
+pub(crate) fn keep_for_earlier(db: &Connection, number: u64) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "INSERT OR IGNORE INTO kept (hash, entry) SELECT kept.hash, wait.waits_for FROM kept \
+         JOIN wait ON wait.entry = kept.entry JOIN entry ON entry.number = wait.waits_for \
+         WHERE kept.entry = ?1 AND entry.state < 2",
+    )?
+    .execute([int(number)])?;
+    Ok(())
 }
 
 /// An entry stands against nobody's paths any more; those that wait for it go on waiting.
@@ -138,6 +174,26 @@ pub(crate) fn next_writer(db: &Connection, path: &TreePath, number: u64) -> rusq
     let entry: Option<i64> =
         db.prepare_cached(sql)?.query_row(params![path.as_str(), int(number), WRITES_NODE], |row| row.get(0))?;
     Ok(entry.map(uint))
+}
+
+/// The oldest unsettled entry that these lists would wait for.
+pub(crate) fn oldest_wait(db: &Connection, lists: &Lists) -> Result<Option<u64>, ClientError> {
+    Ok(waits(db, u64::MAX, &uses(lists))?.into_iter().next())
+}
+
+/// Does an entry wait for an unended one of at most this number?
+pub(crate) fn has_wait_up_to(db: &Connection, number: u64, most: u64) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT EXISTS (SELECT 1 FROM wait JOIN entry ON entry.number = wait.waits_for \
+         WHERE wait.entry = ?1 AND wait.waits_for <= ?2 AND entry.state < 2)",
+    )?
+    .query_row([int(number), int(most)], |row| row.get(0))
+}
+
+/// Does an unsettled entry of at most this number write this very path?
+pub(crate) fn is_written_up_to(db: &Connection, path: &TreePath, most: u64) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM entry_path WHERE path = ?1 AND entry <= ?2 AND uses & ?3)")?
+        .query_row(params![path.as_str(), int(most), WRITES_NODE], |row| row.get(0))
 }
 
 /// Must an unsettled operation between two entries keep its order with these changes?

@@ -7,6 +7,7 @@ mod walk;
 use crate::cut::{self, Limits};
 use crate::db::{hashed, index};
 use crate::fs::Signature;
+use crate::left;
 use crate::tree::RuleTrouble;
 use crate::values::{self, States};
 use crate::{ClientError, WorkingCopy};
@@ -115,7 +116,14 @@ impl WorkingCopy {
     fn append_scan(&self, mut scan: Scan) -> Result<(Scan, Option<u64>), ClientError> {
         let mut number = None;
         let limits = Limits::of(&self.shared.db.read())?;
-        for part in cut::parts(std::mem::take(&mut scan.states), &scan.changes, limits) {
+        let (states, behind) = left::split(&self.shared.db.read(), std::mem::take(&mut scan.states), &scan.changes)?;
+        let mut parts = cut::parts(states, &scan.changes, limits);
+        if !behind.is_empty() {
+            let is_behind = |change: &&Change| behind.contains_key(&change.path);
+            let changes: Vec<Change> = scan.changes.iter().filter(is_behind).cloned().collect();
+            parts.extend(cut::parts(behind, &changes, limits));
+        }
+        for part in parts {
             // Each part is durable by itself: a scan after a kill finds the rest.
             let appended = self.shared.db.write(|db| {
                 let appended = values::append(db, &part)?;

@@ -1,6 +1,7 @@
 //! Conflicts: where another's change clashes with ours the head keeps the other's state, and our own stays beside it.
 //! What does not clash stays in its place and travels as a value.
 
+use super::overwritten::Staying;
 use super::{PullReport, Sync, UNSETTLED};
 use crate::ClientError;
 use crate::db::conflicts::Undecided;
@@ -78,7 +79,9 @@ impl Sync<'_> {
             }
         }
         let paths: Vec<TreePath> = own.keys().chain(&moved).cloned().collect::<BTreeSet<_>>().into_iter().collect();
-        let (mut apply, mut assume) = (Vec::new(), Vec::new());
+        let settled: BTreeSet<TreePath> = paths.iter().cloned().collect();
+        let (mut apply, mut assume, mut staying) = (Vec::new(), Vec::new(), Staying::default());
+        own.values().for_each(|own| staying.add(&own.before));
         self.ahead.extend(paths.iter().cloned());
         let above = own.keys().flat_map(above).filter(|path| !path.is_root());
         let asked: Vec<TreePath> = above.chain(paths.iter().cloned()).collect::<BTreeSet<_>>().into_iter().collect();
@@ -87,6 +90,7 @@ impl Sync<'_> {
         // Folders before what is in them.
         for path in paths {
             let (theirs, ours) = (ahead.theirs.get(&path).cloned().flatten(), self.copy.node(&path)?);
+            theirs.iter().for_each(|node| staying.add_content(&node.content()));
             let is_folder = ours.as_ref().is_some_and(|node| node.kind() == Kind::Directory);
             // A later entry that is not settled here speaks for the path now.
             let maker = self.copy.origin(&path)?.and_then(|origin| origin.entry);
@@ -102,9 +106,13 @@ impl Sync<'_> {
                 ahead.own.insert(path.clone());
             }
             match (fate, own.get(&path)) {
-                (Fate::Ours, _) => assume.push((path, theirs)),
+                (Fate::Ours, _) => {
+                    self.add_what_is_at(&path, ours.as_ref(), &mut staying);
+                    assume.push((path, theirs));
+                }
                 (Fate::Both, Some(own)) => {
                     let copy = self.copy_beside(&path, &ahead.folder_of_both(&path), &own.after)?;
+                    staying.add_after(&own.after);
                     report.conflict_copies.extend(copy.as_ref().map(TreePath::to_string));
                     // Without a copy it is the server that keeps the bytes, pinned by an entry that has ended.
                     if copy.is_some() || entries.iter().any(|e| e.number == own.entry && e.verdict().is_some()) {
@@ -115,6 +123,7 @@ impl Sync<'_> {
                 _ => apply.push((path, theirs)),
             }
         }
+        self.keep_overwritten(&entries, &settled, (&ahead, &mut staying), report)?;
         failpoint::hit("settle-copied");
         self.copy.set_setting(UNSETTLED, "1")?;
         self.copy.assume_remote(&assume)?;
@@ -148,7 +157,21 @@ impl Sync<'_> {
         Ok(())
     }
 
-    fn copy_beside(&self, path: &TreePath, folder: &TreePath, after: &After) -> Result<Option<TreePath>, ClientError> {
+    /// What is at a path stays there; the index may say so of a file that was written to since.
+    fn add_what_is_at(&self, path: &TreePath, ours: Option<&Node>, staying: &mut Staying) {
+        let is_there = match ours {
+            Some(Node::File { hash, .. }) => self.copy.content_at(path, hash).is_some(),
+            _ => true,
+        };
+        ours.filter(|_| is_there).into_iter().for_each(|node| staying.add_content(&node.content()));
+    }
+
+    pub(super) fn copy_beside(
+        &self,
+        path: &TreePath,
+        folder: &TreePath,
+        after: &After,
+    ) -> Result<Option<TreePath>, ClientError> {
         match after {
             After::File { hash, mode, mtime, .. } => {
                 let mode = mode.unwrap_or(DEFAULT_FILE_MODE);
@@ -181,7 +204,7 @@ fn above(path: &TreePath) -> impl Iterator<Item = TreePath> + use<> {
 }
 
 /// What the tree will be.
-struct Ahead {
+pub(super) struct Ahead {
     /// What the server holds, of the paths that are settled and of all folders above them.
     theirs: BTreeMap<TreePath, Option<Node>>,
     /// Folders of ours that stay, whatever the server holds there.
@@ -198,7 +221,7 @@ impl Ahead {
     }
 
     /// The nearest folder above a path that both will have: what is put there stays there.
-    fn folder_of_both(&self, path: &TreePath) -> TreePath {
+    pub(super) fn folder_of_both(&self, path: &TreePath) -> TreePath {
         let is_folder = |above: &TreePath| {
             let theirs = self.theirs.get(above).and_then(Option::as_ref);
             theirs.is_some_and(|node| node.kind() == Kind::Directory) || self.own.contains(above)
@@ -216,7 +239,9 @@ fn fate(own: &Own, theirs: Option<&Node>, ours: Option<&Node>, lies_in_no_folder
     if lies_in_no_folder {
         return if matches!(own.after, After::File { .. } | After::Symlink { .. }) { Fate::Both } else { Fate::Theirs };
     }
-    if own.in_place && stands(&own.before, theirs_content.as_ref()) {
+    // A folder may have been moved away with what an earlier entry made.
+    let is_here = ours.is_some() || own.after == After::Removed;
+    if own.in_place && is_here && stands(&own.before, theirs_content.as_ref()) {
         return Fate::Ours;
     }
     match own.after {

@@ -181,6 +181,9 @@ impl Sync<'_> {
     pub(super) fn append_changes(&self) -> Result<(), ClientError> {
         self.copy.bound_entries(self.limited_link().and_then(bytes_of_an_entry))?;
         let Some(link) = self.limited_link() else { return self.copy.append_changes().map(drop) };
+        if let Some(last) = self.held()?.last() {
+            self.copy.note_left(*last)?;
+        }
         let mut taking = Taking::new(self.copy, link)?;
         self.copy.append_changes_if(&mut |path, node| match node {
             Some(Node::File { length, hash, .. }) => Ok(taking.refuses(path, *length, hash)?.is_none()),

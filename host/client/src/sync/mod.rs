@@ -10,6 +10,7 @@ mod fetch;
 mod metered;
 mod names;
 mod native;
+mod overwritten;
 mod parcels;
 mod parts;
 mod pull;
@@ -53,7 +54,7 @@ use crate::transfer::Memory;
 use crate::{ClientError, WorkingCopy};
 use opship_engine::{Engine, failpoint};
 use opship_record::answer::Verdict;
-use opship_record::entry::ClientId;
+use opship_record::entry::{BodyKind, ClientId};
 use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -261,6 +262,7 @@ impl<'a> Sync<'a> {
             let (begun, before) = (Instant::now(), counter.count());
             self.waited = Duration::ZERO;
             self.ship(report).await?;
+            self.note_left()?;
             self.announce().await?;
             self.note_round_trip()?;
             self.copy.note_rate(
@@ -276,6 +278,11 @@ impl<'a> Sync<'a> {
             }
         }
         Ok(())
+    }
+
+    /// What waits still waits for something else than this sync.
+    fn note_left(&self) -> Result<(), ClientError> {
+        self.copy.pending()?.last().map_or(Ok(()), |entry| self.copy.note_left(entry.number))
     }
 
     /// Lets the server say whether it has the version that the working copy stands on.
@@ -328,6 +335,11 @@ impl<'a> Sync<'a> {
         }
         if entry.sent && !entry.is_parked() {
             return Err(ClientError::Refused(format!("entry {number} is on its way; run 'opship sync' first")));
+        }
+        if entry.kind == BodyKind::Value && self.copy.lists(number)?.changes.is_empty() {
+            return Err(ClientError::Refused(format!(
+                "entry {number} has nothing left to drop; the next 'opship sync' ends it"
+            )));
         }
         self.leave_forked_identity().await?;
         let mut entries = self.copy.waiting_for(number)?;

@@ -39,6 +39,9 @@ pub struct EntryReport {
     pub detail: Option<String>,
     /// Does it wait for an entry that ended `rejected` or `conflicted`?
     pub parked: bool,
+    /// Could it not be shipped? It stays in the log, and `detail` says what to do.
+    #[serde(default)]
+    pub failed: bool,
     /// Bytes sent for it, its share of headers included.
     pub sent: u64,
     /// Bytes received for it.
@@ -98,6 +101,11 @@ impl SyncReport {
         self.received += later.received;
         self.seconds += later.seconds;
         self
+    }
+
+    /// Was there something that could not be shipped?
+    pub fn has_failed(&self) -> bool {
+        self.entries.iter().any(|entry| entry.failed)
     }
 
     /// Is there something to tell of it?
@@ -162,6 +170,7 @@ mod tests {
             reason: Some(Reason::NoOperation),
             detail: None,
             parked: false,
+            failed: false,
             sent: 1,
             received: 2,
             value_bytes: 3,

@@ -36,6 +36,10 @@ impl Sync<'_> {
         dry_run: bool,
     ) -> Result<PutReport, ClientError> {
         let _lock = self.lock().await?;
+        // What is in the way is what stands there now, not what was recorded last. Outside nothing is replaced.
+        if !matches!(to, Destination::Outside(_)) {
+            self.copy.append_changes()?;
+        }
         let mut states = Vec::new();
         for path in paths {
             for (found, node) in self.states_at(path, version).await? {

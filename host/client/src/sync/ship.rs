@@ -495,6 +495,7 @@ impl Sync<'_> {
             reason: answer.reason,
             detail: answer.detail.clone(),
             parked: answer.status == Status::Parked,
+            failed: answer.status == Status::Failed,
             sent: stored.sent_bytes,
             received: stored.received_bytes,
             value_bytes: value_cost::estimate(self.copy, entry)?,
