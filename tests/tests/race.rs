@@ -292,6 +292,27 @@ fn nothing_goes_beside_a_replay_where_bytes_count() {
     nothing_goes_beside_a_replay(&["--link", "phone", "--anyway"], phone);
 }
 
+/// Each cut breaks the upload of the results, which goes on where it was; the request that waits is another connection's.
+#[test]
+fn results_arrive_over_a_link_that_is_cut() {
+    let busy = busy(None);
+    let before = busy.versions();
+    let tap = Tap::start_paced(busy.server.authority().parse().unwrap(), RATE).unwrap();
+    point(&busy.copy, tap.address());
+    let mut command = busy.sync();
+    command.env("OPSHIP_TOKEN", busy.server.token()).stdout(Stdio::null());
+    let mut syncing = command.spawn().unwrap();
+    for part in 1..=3 {
+        let after = NOISE * part / 5;
+        until("some of the results", || tap.count().sent > after);
+        tap.cut_after(NOISE / 10);
+    }
+    assert!(syncing.wait().unwrap().success());
+    assert!(tap.count().sent < NOISE * 2, "{} bytes", tap.count().sent);
+    point(&busy.copy, busy.server.authority().parse().unwrap());
+    busy.ended("shipped", Some("replay-slow"), before);
+}
+
 #[test]
 fn a_client_that_is_killed_when_its_results_are_there_ends_the_entry_next_time() {
     let busy = busy(None);

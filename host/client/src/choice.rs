@@ -74,6 +74,8 @@ pub(crate) struct Results {
 
 /// A link that was not measured yet is taken to be this fast, in bytes a second.
 pub(crate) const UNMEASURED_RATE: f64 = 1e6;
+/// No link is taken to be slower than this, in bytes a second: 9.6 kbit/s with what goes below IP.
+const SLOWEST_RATE: f64 = 1e3;
 /// How much longer a replay takes than the run here where that was never seen: the server has other things to do too.
 pub(crate) const UNSEEN_PACE: f64 = 1.5;
 /// Bytes that a request takes besides the entry: heads, both ways.
@@ -96,9 +98,9 @@ const INDULGENCE: Duration = Duration::from_millis(30);
 const INDULGENT_SHARE: f64 = 0.03;
 
 impl Measured {
-    /// What a request of so many bytes takes to be answered at once.
-    pub(crate) fn time(self, bytes: u64) -> Duration {
-        Duration::from_micros(self.cost(bytes, 1.0, 0.0).micros)
+    /// What a request of so many bytes takes at most to be answered at once: the link may be worse than it was.
+    pub(crate) fn longest(self, bytes: u64) -> Duration {
+        Duration::from_micros(Measured { rate: self.rate.min(SLOWEST_RATE), ..self }.cost(bytes, 1.0, 0.0).micros)
     }
 
     pub(crate) fn cost(self, bytes: u64, round_trips: f64, computing: f64) -> Cost {

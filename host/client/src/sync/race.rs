@@ -48,8 +48,8 @@ impl Sync<'_> {
                 Body::Value(_) => false,
             };
             if has_results {
-                let patience = arriving + choose::patience(entry, link);
-                runners.push(Runner { entry: entry.clone(), patience, due: now + patience });
+                let patience = choose::patience(entry, link);
+                runners.push(Runner { entry: entry.clone(), patience, due: now + arriving + patience });
             }
         }
         Ok(runners)

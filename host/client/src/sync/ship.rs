@@ -260,7 +260,7 @@ impl Sync<'_> {
         }
         self.copy.mark_sent(&sent.iter().map(|sent| sent.entry.number).collect::<Vec<_>>())?;
         let (name, link) = (self.name_to_tell(&sent)?, choose::measured(self.copy)?);
-        let arriving = link.time(body.len() as u64);
+        let arriving = link.longest(body.len() as u64);
         let runners = self.runners(&sent, link, arriving)?;
         let slow_at = tokio::time::Instant::now() + arriving + LEAST_PATIENCE;
         let beside = self.api.beside();
@@ -446,11 +446,11 @@ impl Sync<'_> {
                 self.copy.set_forked()?;
                 // What the server may still read under the old identity must not move to a new one: the next sync does this.
                 if shipping.requests.are_read() {
-                    self.leave_forked_identity().await?;
-                } else {
-                    shipping.progress.left.insert(entry.number);
+                    return self.leave_forked_identity().await;
                 }
-                return Ok(());
+                shipping.progress.left.insert(entry.number);
+                let detail = Some("this folder is a copy and takes an identity of its own; sync again".to_owned());
+                return self.report(entry, &Answer { detail, ..Answer::new(entry.sequence, Status::Failed) }, shipping);
             }
         }
         let mut traffic = traffic;

@@ -299,6 +299,8 @@ impl Request {
         match heard {
             Heard::Taken(bytes, author) => {
                 (self.on_the_wire, self.is_taken, self.author) = (bytes, true, Some(author));
+                self.slow_at = self.slow_at.min(now + LEAST_PATIENCE);
+                self.runners.iter_mut().for_each(|runner| runner.due = runner.due.min(now + runner.patience));
             }
             // All others of the request have their answers by now, or take long too.
             Heard::Answer(answer) if answer.status == Status::Accepted => {
