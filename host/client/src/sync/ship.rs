@@ -221,10 +221,8 @@ impl Sync<'_> {
         let pending = self.copy.pending()?;
         let unparked = |entry: &&LogEntry| !entry.is_parked();
         let unended: BTreeSet<u64> = pending.iter().filter(unparked).map(|entry| entry.sequence).collect();
-        let left_alone = |entry: &LogEntry| {
-            let number = entry.number;
-            shipping.progress.left.contains(&number) || shipping.requests.hold(number) || entry.is_parked()
-        };
+        let out: BTreeSet<u64> = &shipping.progress.left | &shipping.requests.numbers();
+        let left_alone = |entry: &LogEntry| out.contains(&entry.number) || entry.is_parked();
         let is_candidate = |entry: &LogEntry| !left_alone(entry) && is_wanted(entry);
         let mut candidates: Vec<LogEntry> = pending.into_iter().filter(is_candidate).collect();
         candidates.sort_by_key(|entry| (size(entry), entry.number));

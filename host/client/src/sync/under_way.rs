@@ -172,9 +172,9 @@ impl Requests {
         self.under_way.iter().all(|request| request.is_taken)
     }
 
-    /// Is an entry in one of them?
-    pub(super) fn hold(&self, number: u64) -> bool {
-        self.under_way.iter().any(|request| request.sent.iter().any(|sent| sent.entry.number == number))
+    /// The log's numbers of the entries in them.
+    pub(super) fn numbers(&self) -> BTreeSet<u64> {
+        self.under_way.iter().flat_map(|request| &request.sent).map(|sent| sent.entry.number).collect()
     }
 
     /// Is there an answer to act on, but for that to one entry?
