@@ -25,6 +25,8 @@ enum Link {
     Native,
     /// It makes more than the server lets a replay make.
     Large,
+    /// It makes a larger file than the workspace takes.
+    Refused,
 }
 
 use Link::*;
@@ -38,7 +40,8 @@ fn chains() -> Vec<Vec<Link>> {
     let longer: Vec<Vec<Link>> = longer.collect();
     chains.extend(longer);
     for length in 2..=5 {
-        let links: &[Link] = if length < 4 { &[Native, Large] } else { &[Input, Output, ByHand, Native, Large] };
+        let links: &[Link] =
+            if length < 4 { &[Native, Large, Refused] } else { &[Input, Output, ByHand, Native, Large, Refused] };
         for (at, link) in (0..length).flat_map(|at| links.iter().map(move |link| (at, *link))) {
             let mut chain = vec![Calm; length];
             chain[at] = link;
@@ -54,7 +57,8 @@ fn expected(chain: &[Link]) -> Vec<Option<&'static str>> {
     let ends = chain.iter().map(|link| {
         before = match (link, before) {
             (ByHand, _) => "by hand",
-            (_, "conflicted" | "parked") => "parked",
+            (_, "conflicted" | "parked" | "rejected") => "parked",
+            (Refused, _) => "rejected",
             (Output, _) => "conflicted",
             // What is merged with something that long is longer yet.
             (Large, _) | (Calm, "shipped") => "shipped",
@@ -66,6 +70,9 @@ fn expected(chain: &[Link]) -> Vec<Option<&'static str>> {
     });
     ends.collect()
 }
+
+/// What the largest file that the workspace takes holds, in lines of a hash each.
+const LARGEST_LINES: u64 = 18_500;
 
 fn run_link(place: &Place, copy: &Path, chain: &str, number: usize, link: Link) -> String {
     let made = format!("{chain}/c{number}");
@@ -85,7 +92,9 @@ fn input(chain: &str, number: usize, link: Link) -> String {
     match link {
         // So long that its difference is much shorter.
         Native => lines(100),
-        Large => lines(20_000),
+        Large => lines(17_000),
+        // As large as the workspace takes, without what comes from before.
+        Refused => lines(LARGEST_LINES),
         _ => format!("{chain} input {number}\n"),
     }
 }
@@ -119,7 +128,9 @@ fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
             fs::write(here.join(name).join(format!("in{number}")), input(name, number, *link)).unwrap();
         }
     }
+    let largest = input("", 1, Refused).len();
     place.ok(&here, ["sync"]);
+    place.ok(&here, ["admin", "workspace", "set", "main", &format!("largest-file={largest}")]);
     place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
     let there = place.path("there");
     let mut recorded = Vec::new();
@@ -128,13 +139,13 @@ fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
             match link {
                 Input => fs::write(there.join(name).join(format!("in{number}")), "changed by another\n").unwrap(),
                 Output => fs::write(there.join(name).join(format!("c{number}")), "made by another\n").unwrap(),
-                Calm | ByHand | Native | Large => {}
+                Calm | ByHand | Native | Large | Refused => {}
             }
             recorded.push(run_link(&place, &here, name, number, *link));
         }
     }
     place.ok(&there, ["sync"]);
-    place.ok(&here, ["sync"]);
+    assert_eq!(place.run(&here, ["sync"]).code, Some(1), "something is refused");
 
     let log = place.json(&here, ["log", "-n", "100000"]);
     let ends: BTreeMap<&str, &str> = log["entries"]
@@ -157,6 +168,12 @@ fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
     }
     while let Some(parked) = first_parked(&place, &here) {
         place.ok(&here, ["drop", &parked]);
+    }
+    place.run(&here, ["sync"]);
+    place.ok(&here, ["admin", "workspace", "set", "main", "largest-file=none"]);
+    let log = place.json(&here, ["log", "-n", "100000"]);
+    for entry in log["entries"].as_array().unwrap().iter().filter(|entry| entry["verdict"] == "rejected") {
+        place.run(&here, ["drop", &entry["number"].to_string()]);
     }
     for copy in [&here, &there, &here, &there] {
         place.ok(copy, ["sync"]);

@@ -66,7 +66,7 @@ pub(crate) enum WorkspaceCommand {
         #[command(flatten)]
         on: On,
     },
-    /// Change settings: rebase=allow|forbid, retention.all-days=N, retention.daily-days=N
+    /// Change settings: rebase=allow|forbid, retention.all-days=N, retention.daily-days=N, largest-file=BYTES|none
     Set {
         /// The workspace
         name: String,

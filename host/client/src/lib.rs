@@ -36,6 +36,7 @@ pub mod net;
 mod outside;
 mod own;
 mod put;
+mod refused;
 mod release;
 mod remote;
 mod request;

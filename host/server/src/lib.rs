@@ -22,6 +22,7 @@ mod modules;
 mod operation;
 mod outcomes;
 mod pace;
+mod policy;
 mod problem;
 mod race;
 mod range;

@@ -2,6 +2,7 @@
 
 use crate::lists::{Halt, Parts, Sent};
 use crate::modules;
+use crate::policy::{Refusal, may_be_refused, refusal, reject};
 use crate::problem::Problem;
 use crate::race::unless_value_comes;
 use crate::rebase::{Hindrance, Rebase, hindrance};
@@ -128,6 +129,11 @@ async fn matched(
         return Some(halted(context, halt));
     }
     opship_engine::failpoint::hit("server-replayed");
+    match refused(context, &ran).await {
+        Ok(None) => {}
+        Ok(Some(refusal)) => return Some(reject(context, ran.outcome.lists.clone(), refusal).await),
+        Err(halt) => return Some(halted(context, halt)),
+    }
     let ending = Ending { replay_micros: Some(ran.micros), ..context.ending(Verdict::Matched) };
     let (pinned, based_on) = (ran.pinned(), Some(ran.root));
     match try_end(context, Closing { origin: Origin::Run(ran), pinned, ending, based_on }).await {
@@ -135,6 +141,16 @@ async fn matched(
         End::Stale(_, Reason::InputsChanged) if left > 0 => None,
         End::Stale(closing, reason) => Some(conflict(context, *closing, reason).await),
     }
+}
+
+/// Does the workspace refuse what a run made?
+async fn refused(context: &Arc<Context>, ran: &Arc<Ran>) -> Result<Option<Refusal>, Halt> {
+    if !may_be_refused(&ran.outcome.lists.changes) {
+        return Ok(None);
+    }
+    let (own, ran) = (Arc::clone(context), Arc::clone(ran));
+    let asked = blocking(move || refusal(&own, &ran.outcome.lists.changes)).await;
+    asked.map_err(|problem: Problem| Halt::Failed(problem.detail().to_owned()))?
 }
 
 /// Modules and standard input that came inline stay, so that the next operation need not bring them.
@@ -154,6 +170,7 @@ enum ByValue {
     Ship(Closing),
     Conflict(Closing, Reason),
     Rebase(Box<Rebase>),
+    Refused(Lists, Refusal),
     Answer(Answer),
 }
 
@@ -175,6 +192,7 @@ async fn by_value(
         Ok(ByValue::Ship(closing)) => end(context, closing).await,
         Ok(ByValue::Conflict(closing, reason)) => conflict(context, closing, reason).await,
         Ok(ByValue::Rebase(rebase)) => return rebase.commit(context).await,
+        Ok(ByValue::Refused(lists, refusal)) => reject(context, lists, refusal).await,
         Ok(ByValue::Answer(answer)) => answer,
         Err(problem) => halted(context, Halt::Failed(problem.detail().to_owned())),
     })
@@ -184,6 +202,9 @@ async fn by_value(
 /// it may be decided again.
 fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched>, left: u32) -> Result<ByValue, Halt> {
     let lists = parts.lists(&context.state, &context.scope, record, not.ran.as_deref())?;
+    if let Some(refusal) = refusal(context, &lists.changes)? {
+        return Ok(ByValue::Refused(lists, refusal));
+    }
     let standing = standing(context, &lists)?;
     let repaired = match (&standing, &not.ran) {
         (Standing::Holds, Some(ran)) if ran.agreement.exits => repair(context, parts, &lists, ran)?,
@@ -198,7 +219,10 @@ fn weigh(context: &Context, record: &Record, parts: &Parts, not: &Arc<NotMatched
             (None, Some((Reason::Policy, detail)))
         }
         Standing::InputsChanged(changed) => match on_new_inputs(&sent.lists, not, left, &changed) {
-            Ok(ran) => (Some((ran, changed)), None),
+            Ok(ran) => match refusal(context, &ran.outcome.lists.changes)? {
+                Some(refusal) => return Ok(ByValue::Refused(sent.lists, refusal.after(&changed))),
+                None => (Some((ran, changed)), None),
+            },
             Err(conflict) => (None, Some(conflict)),
         },
     };

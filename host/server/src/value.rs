@@ -1,6 +1,7 @@
 //! How a value is decided.
 
 use crate::lists::{Halt, Parts, Sent};
+use crate::policy::{Refusal, refusal, reject};
 use crate::ship::{Closing, Context, Origin, end, halted};
 use crate::state::blocking;
 use opship_record::answer::{Answer, Reason, Verdict};
@@ -13,15 +14,27 @@ use std::sync::Arc;
 pub(crate) async fn decide(context: &Arc<Context>, value: Value, parts: Parts) -> Answer {
     let own = Arc::clone(context);
     match blocking(move || weigh(&own, &value, &parts)).await {
-        Ok(Ok(closing)) => end(context, closing).await,
+        Ok(Ok(Weighed::Ship(closing))) => end(context, closing).await,
+        Ok(Ok(Weighed::Refused(lists, refusal))) => reject(context, lists, refusal).await,
         Ok(Err(halt)) => halted(context, halt),
         Err(problem) => halted(context, Halt::Failed(problem.detail().to_owned())),
     }
 }
 
-fn weigh(context: &Context, value: &Value, parts: &Parts) -> Result<Closing, Halt> {
-    let weighed = parts
-        .changes(&context.state, &context.scope, value)
+enum Weighed {
+    Ship(Closing),
+    Refused(Lists, Refusal),
+}
+
+fn weigh(context: &Context, value: &Value, parts: &Parts) -> Result<Weighed, Halt> {
+    let listed = parts.changes(&context.state, &context.scope, value);
+    // Before any content is asked for.
+    if let Ok(changes) = &listed
+        && let Some(refusal) = refusal(context, changes)?
+    {
+        return Ok(Weighed::Refused(Lists { changes: changes.clone(), ..Lists::default() }, refusal));
+    }
+    let weighed = listed
         .and_then(|changes| {
             Sent::new(&context.state, &context.scope, parts, Lists { changes, ..Lists::default() }, None)
         })
@@ -32,5 +45,6 @@ fn weigh(context: &Context, value: &Value, parts: &Parts) -> Result<Closing, Hal
     let sent = weighed?;
     let ending =
         Ending { reason: Some(value.reason.unwrap_or(Reason::NoOperation)), ..context.ending(Verdict::Shipped) };
-    Ok(Closing { pinned: sent.pinned.clone(), origin: Origin::Sent(Arc::new(sent)), ending, based_on: None })
+    let pinned = sent.pinned.clone();
+    Ok(Weighed::Ship(Closing { pinned, origin: Origin::Sent(Arc::new(sent)), ending, based_on: None }))
 }

@@ -9,6 +9,7 @@ pub(crate) mod intent;
 pub(crate) mod keep;
 pub(crate) mod log;
 pub(crate) mod native;
+pub(crate) mod refused;
 pub(crate) mod remote;
 mod schema;
 pub(crate) mod waits;

@@ -97,9 +97,14 @@ const RULE_FILES: &str = "
 CREATE INDEX node_rules ON node (path) WHERE path = '.opshipignore' OR path GLOB '*/.opshipignore';
 ";
 
+/// Contents of paths that the server refused: they stay here and are not offered again. entry: the one that ended `rejected`.
+const REFUSED: &str = "
+CREATE TABLE refused (path TEXT PRIMARY KEY, hash BLOB NOT NULL, entry INTEGER NOT NULL, reason TEXT NOT NULL) WITHOUT ROWID;
+";
+
 /// Brings the schema up to date.
 pub(super) fn migrate(db: &Connection) -> Result<(), ClientError> {
-    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED, CHOICE, NATIVE_RUNS, RULE_FILES];
+    let steps = [VERSION_1, HASHED_AND_AHEAD, UNDECIDED, CHOICE, NATIVE_RUNS, RULE_FILES, REFUSED];
     let newest = steps.len() as u32;
     // Immediate: of two processes that open a new working copy, one migrates and the other finds it done.
     db.execute_batch("BEGIN IMMEDIATE")?;

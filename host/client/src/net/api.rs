@@ -11,6 +11,7 @@ use opship_record::answer::Answer;
 use opship_record::entry::ClientId;
 use opship_record::{Hash, codec};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use zstd::stream::raw::CParameter;
 
@@ -54,6 +55,16 @@ pub struct ServerInfo {
 pub struct WorkspaceInfo {
     /// Its name.
     pub name: String,
+    /// Its settings, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) settings: BTreeMap<String, String>,
+}
+
+impl WorkspaceInfo {
+    /// Bytes that a file may have.
+    pub(crate) fn largest_file(&self) -> u64 {
+        self.settings.get("largest-file").and_then(|text| text.parse().ok()).unwrap_or(u64::MAX)
+    }
 }
 
 /// A registered module as the API carries it.
@@ -179,7 +190,7 @@ impl Api {
 
     /// Makes the workspace. `false`: it was there already.
     pub async fn create_workspace(&mut self) -> Result<bool, ClientError> {
-        let body = WorkspaceInfo { name: self.workspace.clone() };
+        let body = WorkspaceInfo { name: self.workspace.clone(), settings: BTreeMap::new() };
         match self.send_json(Method::POST, "/v1/workspaces", &body).await {
             Ok(_) => Ok(true),
             Err(ClientError::Problem { status: 409, .. }) => Ok(false),

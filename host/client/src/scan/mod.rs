@@ -40,11 +40,11 @@ pub struct Scan {
 
 /// What a walk over the folder found.
 #[derive(Debug, Default)]
-struct Found {
+pub(crate) struct Found {
     /// What may differ from the index.
-    states: States,
+    pub(crate) states: States,
     /// What cannot be synced, with the reason.
-    unsupported: BTreeMap<String, String>,
+    pub(crate) unsupported: BTreeMap<String, String>,
     /// What of the ignore rules does not count.
     rule_troubles: Vec<RuleTrouble>,
     /// Hashes that were remembered from earlier scans.
@@ -136,7 +136,8 @@ impl WorkingCopy {
         Ok((scan, number))
     }
 
-    fn compared(&self, found: Found) -> Result<Scan, ClientError> {
+    fn compared(&self, mut found: Found) -> Result<Scan, ClientError> {
+        self.leave_refused(&mut found)?;
         let changes = values::changes(&self.shared.db.read(), &found.states)?;
         let unsupported = found.unsupported.into_iter().map(|(path, reason)| Unsupported { path, reason }).collect();
         Ok(Scan { changes, unsupported, rule_troubles: found.rule_troubles, states: found.states })

@@ -38,11 +38,11 @@ enum Fate {
 }
 
 impl Sync<'_> {
-    /// Settles the entries that ended `conflicted`, and the values that wait for them: what people wrote must not wait for
-    /// a decision about an operation. Interrupted, it is done again by the next sync. `true`: there were some.
+    /// Settles the entries that ended `conflicted` or `rejected`, and the values that wait for them: what people wrote must
+    /// not wait for a decision about an operation. Interrupted, it is done again by the next sync. `true`: there were some.
     pub(super) async fn settle_conflicts(&mut self, report: &mut PullReport) -> Result<bool, ClientError> {
-        let conflicted = |entry: &LogEntry| entry.verdict() == Some(Verdict::Conflicted);
-        let mut entries: Vec<LogEntry> = self.copy.unreleased()?.into_iter().filter(conflicted).collect();
+        let badly = |entry: &LogEntry| matches!(entry.verdict(), Some(Verdict::Conflicted | Verdict::Rejected));
+        let mut entries: Vec<LogEntry> = self.copy.unreleased()?.into_iter().filter(badly).collect();
         let parked = |entry: &LogEntry| entry.kind == BodyKind::Value && entry.is_parked();
         entries.extend(self.copy.pending()?.into_iter().filter(parked));
         if entries.is_empty() {
@@ -72,7 +72,9 @@ impl Sync<'_> {
         let mut own: BTreeMap<TreePath, Own> = BTreeMap::new();
         let mut moved = BTreeSet::new();
         for entry in &entries {
-            let in_place = all_in_place || entry.kind == BodyKind::Value;
+            // Nobody else's change stands against what was refused.
+            let is_rejected = entry.verdict() == Some(Verdict::Rejected);
+            let in_place = all_in_place || is_rejected || entry.kind == BodyKind::Value;
             for change in self.copy.lists(entry.number)?.changes {
                 self.note_moved(&change, &mut moved)?;
                 note(&mut own, change, entry.number, in_place);
@@ -115,7 +117,7 @@ impl Sync<'_> {
                     staying.add_after(&own.after);
                     report.conflict_copies.extend(copy.as_ref().map(TreePath::to_string));
                     // Without a copy it is the server that keeps the bytes, pinned by an entry that has ended.
-                    if copy.is_some() || entries.iter().any(|e| e.number == own.entry && e.verdict().is_some()) {
+                    if copy.is_some() || entries.iter().any(|e| e.number == own.entry && is_pinned(e)) {
                         self.copy.add_undecided(&Undecided { entry: own.entry, path: path.clone(), copy })?;
                     }
                     apply.push((path, theirs));
@@ -130,6 +132,10 @@ impl Sync<'_> {
         failpoint::hit("settle-assumed");
         for entry in &entries {
             match entry.verdict() {
+                Some(Verdict::Rejected) => {
+                    self.copy.note_refused(entry)?;
+                    self.copy.settle_conflict(entry.number)?;
+                }
                 Some(_) => {
                     self.copy.add_pinned(entry.number)?;
                     self.copy.settle_conflict(entry.number)?;
@@ -181,6 +187,11 @@ impl Sync<'_> {
             _ => Ok(None),
         }
     }
+}
+
+/// Does the server keep what an entry had recorded?
+pub(super) fn is_pinned(entry: &LogEntry) -> bool {
+    entry.verdict() == Some(Verdict::Conflicted)
 }
 
 fn note(own: &mut BTreeMap<TreePath, Own>, change: Change, entry: u64, in_place: bool) {

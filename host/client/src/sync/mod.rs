@@ -97,6 +97,8 @@ pub struct Sync<'a> {
     unknown_contents: u32,
     /// Has the server said that it takes no documents?
     no_documents: bool,
+    /// Bytes that a file may have in the workspace, once it was asked for.
+    largest_file: Option<u64>,
     /// Has the server refused a parcel of contents?
     no_parcels: bool,
     /// Did the server take no note of this client's name with its entries?
@@ -181,6 +183,7 @@ impl<'a> Sync<'a> {
             unknown_contents: 0,
             no_documents: false,
             no_parcels: false,
+            largest_file: None,
             unannounced: false,
             bulk: None,
             engine: None,
@@ -323,13 +326,17 @@ impl<'a> Sync<'a> {
     }
 
     /// Takes an entry that has not ended out of the log, with all that wait for it: their results stay as ordinary changes of
-    /// files, which the next sync ships. Gives the numbers of the entries.
+    /// files, which the next sync ships. Gives the numbers of the entries. What one that ended `rejected` was refused for is
+    /// offered again.
     ///
     /// # Errors
     /// [`ClientError::Refused`] if the entry has ended, [`ClientError::Busy`] while another sync is at work; [`ClientError`] from the network.
     pub async fn drop_entry(mut self, number: u64) -> Result<(Vec<u64>, PullReport), ClientError> {
         let _lock = self.lock().await?;
         let entry = self.copy.entry(number)?;
+        if entry.verdict() == Some(Verdict::Rejected) && self.copy.offer_again(number)? {
+            return Ok((vec![number], PullReport::default()));
+        }
         if entry.verdict().is_some() {
             return Err(ClientError::Refused(format!("entry {number} has ended; only one that waits can be dropped")));
         }

@@ -1,7 +1,7 @@
 //! States that entries had recorded and later ones replaced. When such an entry is taken out of the log no version will ever
 //! hold them, so they are kept beside.
 
-use super::conflict::Ahead;
+use super::conflict::{Ahead, is_pinned};
 use super::{PullReport, Sync};
 use crate::ClientError;
 use crate::db::conflicts::Undecided;
@@ -51,7 +51,7 @@ impl Staying {
 
 impl Sync<'_> {
     /// Puts the states of entries that are not among what stays beside their paths. What is not here any more the server
-    /// keeps, if the entry has ended; otherwise it was replaced by hand, as if it had never been recorded.
+    /// keeps, if the entry ended `conflicted`; otherwise it was replaced by hand, as if it had never been recorded.
     pub(super) fn keep_overwritten(
         &self,
         entries: &[LogEntry],
@@ -70,7 +70,7 @@ impl Sync<'_> {
                 staying.add_after(&after);
                 let copy = self.copy_beside(&path, &ahead.folder_of_both(&path), &after)?;
                 report.conflict_copies.extend(copy.as_ref().map(TreePath::to_string));
-                if copy.is_some() || entry.verdict().is_some() {
+                if copy.is_some() || is_pinned(entry) {
                     self.copy.add_undecided(&Undecided { entry: entry.number, path, copy })?;
                 }
             }

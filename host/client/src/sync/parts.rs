@@ -29,6 +29,9 @@ const ASK_EACH: u64 = 1 << 10;
 /// With more large contents than this the server is asked before they are uploaded one by one.
 const ASK_LARGE: usize = 4;
 
+/// For contents of this length it is asked first how large files may be.
+const ASK_LIMIT_FROM: u64 = 4 << 20;
+
 /// A content's hash and length.
 pub(super) type Content = (Hash, u64);
 
@@ -63,11 +66,27 @@ impl Sync<'_> {
                 _ => ahead.push((hash, bytes)),
             }
         }
+        if self.would_be_refused(&ahead).await? {
+            // The entry alone is answered with why.
+            return Ok(parts);
+        }
         self.upload(entry, &ahead, &bases, shipping).await?;
         for (hash, bytes) in inside {
             parts.push(Part::inline(PartKind::Blob, self.small_content(&hash, bytes)?));
         }
         Ok(parts)
+    }
+
+    /// Is one of these larger than the workspace takes? Asked once a sync, and only for what takes much longer than asking.
+    async fn would_be_refused(&mut self, contents: &[Content]) -> Result<bool, ClientError> {
+        let Some(most) = contents.iter().map(|(_, bytes)| *bytes).max().filter(|most| *most >= ASK_LIMIT_FROM) else {
+            return Ok(false);
+        };
+        let limit = match self.largest_file {
+            Some(limit) => limit,
+            None => *self.largest_file.insert(self.api.workspace().await?.largest_file()),
+        };
+        Ok(most > limit)
     }
 
     /// Has a value contents that the server may lack and that are too large for a request?

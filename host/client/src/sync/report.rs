@@ -105,7 +105,7 @@ impl SyncReport {
 
     /// Was there something that could not be shipped?
     pub fn has_failed(&self) -> bool {
-        self.entries.iter().any(|entry| entry.failed)
+        self.entries.iter().any(|entry| entry.failed || entry.verdict == Some(Verdict::Rejected))
     }
 
     /// Is there something to tell of it?
