@@ -1,10 +1,11 @@
 //! The value of an operation that comes while its replay is under way: whichever is first ends the entry.
 //!
 //! The work on an entry is done by one task, which looks at what comes for it between the steps of the replay. So there is
-//! one decision, and one commit. A value counts only where nothing is left to decide: all its contents are here, and all that
-//! the run saw and overwrote still stands. In every other case the replay goes on, and its verdict is what it would have been.
+//! one decision, and one commit. A value counts only where nothing is left to decide: all its contents are here, all that the
+//! run saw and overwrote still stands, and the workspace takes it. In every other case the replay goes on, and its verdict is what it would have been.
 
 use crate::lists::{Halt, Parts, Sent};
+use crate::policy::refusal;
 use crate::shares::Reserved;
 use crate::ship::{Closing, Context, End, Origin, Standing, standing, try_end};
 use crate::state::blocking;
@@ -102,7 +103,8 @@ async fn accept(context: &Arc<Context>, record: &Arc<Record>, offer: Offer) -> O
 fn weigh(context: &Context, record: &Record, offer: &Offer) -> Result<Option<Closing>, Halt> {
     let Context { state, scope, .. } = context;
     let lists = offer.parts.lists(state, scope, record, None)?;
-    if !matches!(standing(context, &lists)?, Standing::Holds) {
+    let is_refused = refusal(context, &lists.changes)?.is_some();
+    if is_refused || !matches!(standing(context, &lists)?, Standing::Holds) {
         return Ok(None);
     }
     let sent = Sent::new(state, scope, &offer.parts, lists, None)?;

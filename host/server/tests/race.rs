@@ -4,7 +4,7 @@
 mod common;
 
 use common::guest::{Do, module};
-use common::{TestServer, WS, client, list_parts, operation, record, replaced, tree, value};
+use common::{TestServer, WS, client, created, list_parts, operation, record, replaced, tree, value};
 use http::Method;
 use opship_record::Hash;
 use opship_record::answer::{Answer, Reason, Status, Verdict};
@@ -159,6 +159,25 @@ async fn where_anothers_change_stands_in_the_way_the_value_ends_nothing() {
         assert_eq!(endless.server.head().await, 2);
         assert_eq!(endless.server.file(path).await.unwrap(), new);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_workspace_does_not_take_comes_in_by_no_value_either() {
+    let Endless { server, record, lists } = Endless::new().await;
+    let large = vec![1; 70_000];
+    let lists = Lists { changes: vec![created("large", &large)], ..lists };
+    let record = Record::new(record.plan, &lists);
+    let set = |limit: &str| {
+        let body = format!(r#"{{"settings":{{"largest-file":"{limit}"}}}}"#);
+        server.request(Method::PATCH, WS, &[], body.into_bytes())
+    };
+    assert!(set("65536").await.status.is_success());
+    server.upload(&large).await;
+    let offered = operation(client(1), 1, &record, list_parts(&lists));
+    assert_eq!(server.ship_one(&operation(client(1), 1, &record, Vec::new())).await.status, Status::Accepted);
+    assert_eq!((server.ship_one(&offered).await.status, server.head().await), (Status::Accepted, 1));
+    assert!(set("none").await.status.is_success());
+    assert!(is_shipped_as_slow(&server.ship_one(&offered).await));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

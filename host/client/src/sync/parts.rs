@@ -78,7 +78,7 @@ impl Sync<'_> {
     }
 
     /// Is one of these larger than the workspace takes? Asked once a sync, and only for what takes much longer than asking.
-    async fn would_be_refused(&mut self, contents: &[Content]) -> Result<bool, ClientError> {
+    pub(super) async fn would_be_refused(&mut self, contents: &[Content]) -> Result<bool, ClientError> {
         let Some(most) = contents.iter().map(|(_, bytes)| *bytes).max().filter(|most| *most >= ASK_LIMIT_FROM) else {
             return Ok(false);
         };

@@ -7,6 +7,7 @@
 use super::Sync;
 use super::choose;
 use super::parcels;
+use super::parts::Content;
 use super::ship::Shipping;
 use super::under_way::{Sent, Told};
 use crate::ClientError;
@@ -15,7 +16,6 @@ use crate::choice::{Measured, Ship};
 use crate::log::LogEntry;
 use crate::net::DocumentName;
 use opship_engine::failpoint;
-use opship_record::Hash;
 use opship_record::answer::{Need, Status};
 use opship_record::entry::Body;
 use std::time::Duration;
@@ -84,31 +84,36 @@ impl Sync<'_> {
         }
         shipping.requests.charge(counter.count().since(before), Some(entry.number));
         match brought {
-            Some(Ok(body)) => {
+            Some(Ok(Some(body))) => {
                 let fresh = self.api.for_bulk();
                 shipping.requests.offer(told, std::mem::replace(&mut self.api, fresh), body);
             }
             Some(Err(error)) => tracing::debug!(%error, "the results cannot go beside their replay"),
-            None => {}
+            Some(Ok(None)) | None => {}
         }
     }
 
-    /// Uploads what the server lacks of an operation's results, and makes the request that offers them.
-    async fn bring(&mut self, entry: &LogEntry, shipping: &mut Shipping<'_>) -> Result<Vec<u8>, ClientError> {
-        for hash in self.results(entry)? {
-            self.content(&hash)?;
+    /// Uploads what the server lacks of an operation's results, and makes the request that offers them. `None`: the workspace
+    /// does not take them.
+    async fn bring(&mut self, entry: &LogEntry, shipping: &mut Shipping<'_>) -> Result<Option<Vec<u8>>, ClientError> {
+        let results = self.results(entry)?;
+        for (hash, _) in &results {
+            self.content(hash)?;
+        }
+        if self.would_be_refused(&results).await? {
+            return Ok(None);
         }
         self.satisfy(entry, &[Need::Values], shipping).await?;
         failpoint::hit("race-uploaded");
         let parts = self.list_parts(entry).await?;
         let mut request = Vec::new();
         self.encode(entry, parts)?.encode_into(&mut request);
-        Ok(request)
+        Ok(Some(request))
     }
 
     /// Nobody will go on with uploads that were begun for an entry: the server has made what they bring.
     async fn drop_begun(&mut self, entry: &LogEntry) -> Result<(), ClientError> {
-        for hash in self.results(entry)? {
+        for (hash, _) in self.results(entry)? {
             for (key, content) in [(hash, Some(hash)), (parcels::key(&hash), None)] {
                 if let Some(document) = self.memory.begun(&key) {
                     self.memory.end(&key);
@@ -120,8 +125,8 @@ impl Sync<'_> {
     }
 
     /// The contents that an entry writes.
-    fn results(&self, entry: &LogEntry) -> Result<Vec<Hash>, ClientError> {
+    fn results(&self, entry: &LogEntry) -> Result<Vec<Content>, ClientError> {
         let changes = self.copy.lists(entry.number)?.changes;
-        Ok(changes.iter().filter_map(|change| change.after.blob()).map(|(_, hash)| hash).collect())
+        Ok(changes.iter().filter_map(|change| change.after.blob()).map(|(length, hash)| (hash, length)).collect())
     }
 }
