@@ -45,6 +45,22 @@ const CASES: [Case; 17] = [
     (&["deep"], End::Fault, "cannot be recorded"),
 ];
 
+/// What returns, or all but returns, and leaves more work to the world than the limit on time allows: with room for all that
+/// they write, hashing the first takes minutes, and the second's copies have 24 GiB.
+const LEFT_TO_THE_WORLD: [Case; 3] = [
+    (&["sparse"], End::Time, "longer than it may"),
+    (&["copies", "1500"], End::Time, "longer than it may"),
+    (&["first-write", "large"], End::Time, "longer than it may"),
+];
+/// More MiB than that takes.
+const WIDE: &str = "2000000";
+
+/// Gives the tree a file of 32 MiB, without blocks on disk, to write into.
+fn add_large(place: &Place, copy: &Path) {
+    fs::File::create(copy.join("large")).unwrap().set_len(32 << 20).unwrap();
+    place.ok(copy, ["sync"]);
+}
+
 /// Low enough for a test, and each high enough that it is the one that a case meets. Long replays have the lowest priority,
 /// so the time that those with another limit have is for machines that are busy.
 fn server_limits(command: &mut Command, seconds: u32) -> &mut Command {
@@ -72,19 +88,25 @@ fn works(place: &Place, copy: &Path, number: usize) {
 #[test]
 fn a_server_ends_hostile_replays_by_their_limits_and_works_on_beside_them() {
     let cases: Vec<Case> = CASES.into_iter().filter(|case| case.1 != End::Time).collect();
-    replays_end(&cases, 240);
+    replays_end(&cases, |command| server_limits(command, 240));
 }
 
 #[test]
 fn a_server_ends_endless_replays_in_time_and_works_on_beside_them() {
     let cases: Vec<Case> = CASES.into_iter().filter(|case| case.1 == End::Time).collect();
-    replays_end(&cases, 5);
+    replays_end(&cases, |command| server_limits(command, 5));
 }
 
-fn replays_end(cases: &[Case], seconds: u32) {
+#[test]
+fn a_server_ends_in_time_also_what_the_world_does_for_a_module_and_works_on_beside_it() {
+    replays_end(&LEFT_TO_THE_WORLD, |command| command.args(["--replay-limit", "2", "--replay-output", WIDE]));
+}
+
+fn replays_end(cases: &[Case], limit: fn(&mut Command) -> &mut Command) {
     let place = Place::new();
-    let server = Server::start_with(&place, "data", |command| server_limits(command, seconds));
+    let server = Server::start_with(&place, "data", limit);
     let here = place.init(&server, "here", "main");
+    add_large(&place, &here);
     works(&place, &here, 0);
     let module = server.upload("main", &fs::read(guest("hostile")).unwrap());
     let head = server.request("GET", "/v1/workspaces/main", b"").1;
@@ -142,14 +164,6 @@ fn replays_end(cases: &[Case], seconds: u32) {
 
 #[test]
 fn a_client_ends_each_hostile_run_with_its_reason_and_changes_nothing() {
-    let place = Place::new();
-    let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("a"), "kept\n").unwrap();
-    place.ok(&here, ["sync"]);
-    let before = snapshot(&here);
-    let entries = verdicts(&place, &here);
-    let module = guest("hostile");
     let limits = [
         "--time-limit",
         "20",
@@ -162,14 +176,31 @@ fn a_client_ends_each_hostile_run_with_its_reason_and_changes_nothing() {
         "--files-memory-limit",
         "24",
     ];
-    for (command, _, told) in CASES {
+    runs_end(&CASES, &limits);
+}
+
+#[test]
+fn a_client_ends_in_time_also_what_the_world_does_for_a_module_and_changes_nothing() {
+    runs_end(&LEFT_TO_THE_WORLD, &["--time-limit", "2", "--output-limit", WIDE]);
+}
+
+fn runs_end(cases: &[Case], limits: &[&str]) {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let here = place.init(&server, "here", "main");
+    fs::write(here.join("a"), "kept\n").unwrap();
+    add_large(&place, &here);
+    let before = snapshot(&here);
+    let entries = verdicts(&place, &here);
+    let module = guest("hostile");
+    for (command, _, told) in cases {
         let mut arguments = vec!["run"];
         arguments.extend(limits);
         if command[0] == "own-output" {
             arguments.extend(["-o", "own"]);
         }
         arguments.extend([module.to_str().unwrap(), "--"]);
-        arguments.extend(command);
+        arguments.extend(*command);
         let printed = place.run(&here, &arguments);
         assert_eq!(printed.code, Some(125), "{command:?}: {printed}");
         let said = String::from_utf8_lossy(&printed.stderr).into_owned();

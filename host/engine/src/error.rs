@@ -164,6 +164,10 @@ impl From<Fault> for RunError {
             Fault::Limit { what, limit } => RunError::Limit { what, limit },
             Fault::Refused { detail } => RunError::Refused { detail },
             Fault::Record(error) => RunError::Record(error),
+            Fault::Stopped(why) => match why.downcast::<RunError>() {
+                Ok(error) => *error,
+                Err(why) => RunError::Host { detail: why.to_string() },
+            },
             Fault::Spill(error) => RunError::Host {
                 detail: format!("what it writes could not be kept on disk ({error}): free some space"),
             },

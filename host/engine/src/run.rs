@@ -1,7 +1,7 @@
 //! One run: the steps of a plan, one after the other, in one world.
 
 use crate::error::{DETAIL, printable};
-use crate::limiter::{Limiter, Room};
+use crate::limiter::{Limiter, Refused, Room};
 use crate::load::LoadedModule;
 use crate::{Engine, RunError};
 use opship_record::Hash;
@@ -12,7 +12,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use wasmtime::{Memory, Store, StoreContextMut, ThrownException, Trap, UpdateDeadline, WasmBacktrace};
+use wasmtime::{
+    GcHeapOutOfMemory, Memory, Store, StoreContextMut, ThrownException, Trap, UpdateDeadline, WasmBacktrace,
+};
 
 /// Bytes at the end of standard error that are shown with a fault.
 const LAST_WORDS: usize = DETAIL;
@@ -79,7 +81,9 @@ pub(crate) struct RunState {
     pub(crate) world: World,
     pub(crate) memory: Option<Memory>,
     limiter: Limiter,
-    watch: Watch,
+    progress: Option<Progress>,
+    /// The progress told last.
+    told: Option<(u64, u64)>,
 }
 
 /// Why guest code was left other than by returning.
@@ -95,10 +99,6 @@ pub(crate) enum End {
     Memory(String),
     #[error("other runs have the memory")]
     Crowded,
-    #[error("the deadline passed")]
-    Deadline,
-    #[error("cancelled")]
-    Cancelled,
 }
 
 impl Engine {
@@ -114,16 +114,13 @@ impl Engine {
         let modules = modules(plan, run.modules)?;
         let pages = plan.run_limits().memory_pages;
         let ticking = self.tick().map_err(|e| RunError::Host { detail: format!("no thread can be started ({e})") })?;
-        let watch = Watch {
-            started,
-            deadline: run.deadline.and_then(|deadline| started.checked_add(deadline)),
-            slow: run.slow,
-            cancel: run.cancel,
-            progress: run.progress,
-            told: None,
-        };
+        let deadline = run.deadline.and_then(|deadline| started.checked_add(deadline));
+        let mut watch = Watch { started, deadline, slow: run.slow, cancel: run.cancel };
+        let mut world = World::new(run.world)?;
+        // The world works at length too, where no epoch ends it: a long file is copied, and hashed once all guests returned.
+        world.watched_by(Box::new(move || watch.look().map_err(Into::into)));
         let limiter = Limiter::new(pages, self.memory_bytes(), run.room);
-        let mut state = RunState { world: World::new(run.world)?, memory: None, limiter, watch };
+        let mut state = RunState { world, memory: None, limiter, progress: run.progress, told: None };
         let mut memory_pages = 0;
         for (step, module) in modules.iter().enumerate() {
             state.look().map_err(|end| run_error(step, end))?;
@@ -153,7 +150,7 @@ impl Engine {
             .instance(&mut store)
             .and_then(|instance| instance.get_typed_func::<(), ()>(&mut store, "_start"))
             .and_then(|start| start.call(&mut store, ()));
-        let exit = match ended.map_err(left) {
+        let exit = match ended.map_err(|error| left(error, &mut store.data_mut().limiter)) {
             Ok(()) => 0,
             Err(Left::End(End::Exit(code))) => code,
             Err(Left::End(end)) => return Err(run_error(step, end)),
@@ -192,35 +189,26 @@ fn modules(plan: &Plan, loaded: &BTreeMap<Hash, LoadedModule>) -> Result<Vec<Loa
     Ok(modules)
 }
 
-/// What a run looks at every few milliseconds.
+/// What a run looks at every few milliseconds, and its world after each piece of its own work.
 struct Watch {
     started: Instant,
     deadline: Option<Instant>,
     slow: Option<Slow>,
     cancel: Vec<Arc<AtomicBool>>,
-    progress: Option<Progress>,
-    /// The progress told last.
-    told: Option<(u64, u64)>,
 }
 
 impl Watch {
-    fn look(&mut self, world: &World) -> Result<(), End> {
+    fn look(&mut self) -> Result<(), RunError> {
         if self.cancel.iter().any(|cancel| cancel.load(Ordering::Relaxed)) {
-            return Err(End::Cancelled);
+            return Err(RunError::Cancelled);
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(End::Deadline);
+            return Err(RunError::Deadline);
         }
         if let Some(slow) = self.slow.take_if(|slow| self.started.elapsed() >= slow.after)
             && !(slow.call)()
         {
-            return Err(End::Cancelled);
-        }
-        if let (Some(progress), Some((done, total))) = (&self.progress, world.progress())
-            && self.told != Some((done, total))
-        {
-            self.told = Some((done, total));
-            progress(done, total);
+            return Err(RunError::Cancelled);
         }
         Ok(())
     }
@@ -229,7 +217,14 @@ impl Watch {
 impl RunState {
     fn look(&mut self) -> Result<(), End> {
         self.limiter.world_takes(self.world.held_bytes())?;
-        self.watch.look(&self.world)
+        self.world.look()?;
+        if let (Some(progress), Some((done, total))) = (&self.progress, self.world.progress())
+            && self.told != Some((done, total))
+        {
+            self.told = Some((done, total));
+            progress(done, total);
+        }
+        Ok(())
     }
 }
 
@@ -244,8 +239,6 @@ fn run_error(step: usize, end: End) -> RunError {
         End::Fault(fault) => fault.into(),
         End::Limit { what, limit } => RunError::Limit { what, limit },
         End::Crowded => RunError::Crowded,
-        End::Deadline => RunError::Deadline,
-        End::Cancelled => RunError::Cancelled,
         End::Memory(_) => RunError::Host { detail: end.to_string() },
         End::Exit(_) => RunError::Trap { step, message: end.to_string(), said: String::new() },
     }
@@ -259,11 +252,18 @@ enum Left {
     Host(String),
 }
 
-fn left(error: wasmtime::Error) -> Left {
+fn left(error: wasmtime::Error, limiter: &mut Limiter) -> Left {
     let error = match error.downcast::<End>() {
         Ok(end) => return Left::End(end),
         Err(error) => error,
     };
+    // The heap of exceptions is limited as memory is.
+    let is_full = error.is::<GcHeapOutOfMemory<()>>();
+    if (is_full || error.is::<Refused>())
+        && let Some(end) = limiter.refused()
+    {
+        return Left::End(end);
+    }
     let frames = error.downcast_ref::<WasmBacktrace>().map(|trace| Frames(trace).to_string()).unwrap_or_default();
     match error.downcast_ref::<Trap>() {
         Some(Trap::StackOverflow) => return Left::StackOverflow,
@@ -273,8 +273,8 @@ fn left(error: wasmtime::Error) -> Left {
     if error.is::<ThrownException>() {
         return Left::Trap(format!("an exception that nothing caught{frames}"));
     }
-    // The heap of exceptions is limited as memory is; filling it is the module's doing.
-    if error.is::<wasmtime::GcHeapOutOfMemory<()>>() {
+    // By the record's limit, which every world has: filling it is the module's doing.
+    if is_full {
         return Left::Trap(format!("no more memory for exceptions{frames}"));
     }
     Left::Host(printable(&format!("{error:#}"), DETAIL))

@@ -1,10 +1,11 @@
 //! Bytes that a run makes: in memory while they are few, on disk beyond, hashed while they are written there in order.
 
-use crate::{Budget, Fault, FileContent, Produced, ProducedBody, SPILL_PIECE, Spill, SpillFile, Trap, read_fully_at};
+use crate::pieces::Pieces;
+use crate::store::Store;
+use crate::{Fault, FileContent, Produced, ProducedBody, SPILL_PIECE, SpillFile, Trap, read_fully_at};
 use opship_record::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 /// A longer body is kept on disk.
 const IN_MEMORY: u64 = 1 << 20;
@@ -13,85 +14,11 @@ const TAIL: usize = 256 << 10;
 /// A gap up to this size is hashed as zeros; behind a longer one the hash is made at the end.
 const HASHED_GAP: u64 = 64 << 10;
 
-/// Where bodies are kept, and what the run takes of the host: bytes produced, files on disk, and memory.
-pub(crate) struct Store {
-    spill: Arc<dyn Spill>,
-    budget: Budget,
-    produced: u64,
-    spilled: u64,
-    held: u64,
-}
-
-impl Store {
-    pub(crate) fn new(spill: Arc<dyn Spill>, budget: Budget) -> Store {
-        Store { spill, budget, produced: 0, spilled: 0, held: 0 }
-    }
-
-    fn charge(&mut self, bytes: u64) -> Result<(), Fault> {
-        self.produced = self.produced.saturating_add(bytes);
-        let limit = self.budget.produced_bytes;
-        if self.produced > limit {
-            return Err(Fault::Limit { what: "bytes of output", limit });
-        }
-        Ok(())
-    }
-
-    /// Takes back what was charged.
-    fn refund(&mut self, bytes: u64) {
-        self.produced = self.produced.saturating_sub(bytes);
-    }
-
-    /// Counts memory of the host that the run takes: [`Store::check_held`] says whether it is too much.
-    pub(crate) fn hold(&mut self, bytes: u64) {
-        self.held = self.held.saturating_add(bytes);
-    }
-
-    /// Counts memory that is free again.
-    pub(crate) fn let_go(&mut self, bytes: u64) {
-        self.held = self.held.saturating_sub(bytes);
-    }
-
-    /// Bytes of the host's memory that the run takes, about.
-    pub(crate) fn held(&self) -> u64 {
-        self.held
-    }
-
-    /// Ends a run that takes too much of the host's memory.
-    pub(crate) fn check_held(&self) -> Result<(), Fault> {
-        let limit = self.budget.world_bytes;
-        if self.held > limit {
-            return Err(Fault::Limit { what: "bytes of memory for files, names and listings", limit });
-        }
-        Ok(())
-    }
-
-    fn new_spill(&mut self) -> Result<SpillFile, Fault> {
-        self.spilled += 1;
-        let limit = self.budget.spilled_files;
-        if self.spilled > limit {
-            return Err(Fault::Limit { what: "large files at a time", limit });
-        }
-        self.spill.create().map_err(Fault::Spill)
-    }
-
-    /// A second, independent copy.
-    pub(crate) fn duplicate(&mut self, produced: &Produced) -> Result<Produced, Fault> {
-        self.charge(produced.length)?;
-        let body = match &produced.body {
-            ProducedBody::Memory(bytes) => {
-                self.hold(produced.length);
-                self.check_held()?;
-                ProducedBody::Memory(bytes.clone())
-            }
-            ProducedBody::Spilled(_) => {
-                let copy = self.new_spill()?;
-                let mut sink = &copy.file;
-                produced.copy_to(&mut sink).map_err(Fault::Spill)?;
-                ProducedBody::Spilled(copy)
-            }
-        };
-        Ok(Produced { body, length: produced.length, hash: produced.hash })
-    }
+/// A finished body.
+pub(crate) struct Made {
+    pub(crate) produced: Produced,
+    /// If it is on disk: what of it was ever written.
+    pub(crate) written: Pieces,
 }
 
 /// A growing, writable content.
@@ -111,6 +38,8 @@ struct Spilled {
     tail: Vec<u8>,
     /// Has seen all bytes, as long as they were written in order.
     hasher: Option<Hasher>,
+    /// What of the file was ever written, or is in the tail.
+    written: Pieces,
     /// Bytes written since the last piece was told of.
     piece: usize,
 }
@@ -128,7 +57,10 @@ impl Body {
             let wanted = buffer.len().min(usize::try_from(length - body.length).unwrap_or(usize::MAX));
             match content.read_at(body.length, &mut buffer[..wanted])? {
                 0 => break,
-                count => body.write_at(store, body.length, &buffer[..count])?,
+                count => {
+                    body.write_at(store, body.length, &buffer[..count])?;
+                    store.worked(count as u64)?;
+                }
             }
         }
         Ok(body)
@@ -142,7 +74,7 @@ impl Body {
     fn held(&self) -> u64 {
         match &self.bytes {
             Bytes::Memory(bytes) => bytes.len() as u64,
-            Bytes::Spilled(spilled) => (size_of::<Spilled>() + spilled.tail.len()) as u64,
+            Bytes::Spilled(spilled) => (size_of::<Spilled>() + spilled.tail.len() + spilled.written.held()) as u64,
         }
     }
 
@@ -150,7 +82,9 @@ impl Body {
     pub(crate) fn release(&self, store: &mut Store) {
         store.refund(self.length);
         store.let_go(self.held());
-        store.spilled -= u64::from(matches!(self.bytes, Bytes::Spilled(_)));
+        if matches!(self.bytes, Bytes::Spilled(_)) {
+            store.dropped_spill();
+        }
     }
 
     /// Nobody has it open: what is gathered goes to disk. If that fails, it is tried again at the end.
@@ -220,6 +154,7 @@ impl Body {
             Bytes::Memory(bytes) => bytes.truncate(usize::try_from(length).unwrap_or(usize::MAX)),
             Bytes::Spilled(spilled) => {
                 spilled.hasher = None;
+                spilled.written.truncate(length);
                 spilled.set_length(self.length, length).map_err(Fault::Spill)?;
             }
         }
@@ -252,9 +187,11 @@ impl Body {
         let held = self.held();
         let spill = store.new_spill()?;
         spill.file.write_all_at(bytes, 0).map_err(Fault::Spill)?;
-        let mut hasher = Hasher::new();
+        let (mut hasher, mut written) = (Hasher::new(), Pieces::default());
         hasher.update(bytes);
-        self.bytes = Bytes::Spilled(Box::new(Spilled { spill, tail: Vec::new(), hasher: Some(hasher), piece: 0 }));
+        written.mark(0, bytes.len());
+        let spilled = Spilled { spill, tail: Vec::new(), hasher: Some(hasher), written, piece: 0 };
+        self.bytes = Bytes::Spilled(Box::new(spilled));
         self.recount(store, held)
     }
 
@@ -277,23 +214,24 @@ impl Body {
     }
 
     /// The final bytes and their hash.
-    pub(crate) fn finish(self) -> Result<Produced, Fault> {
+    pub(crate) fn finish(self, store: &mut Store) -> Result<Made, Fault> {
         let length = self.length;
         let mut spilled = match self.bytes {
             Bytes::Memory(bytes) => {
+                store.worked(length)?;
                 let hash = Hash::of(&bytes);
-                return Ok(Produced { body: ProducedBody::Memory(bytes), length, hash });
+                let produced = Produced { body: ProducedBody::Memory(bytes), length, hash };
+                return Ok(Made { produced, written: Pieces::default() });
             }
             Bytes::Spilled(spilled) => spilled,
         };
         spilled.flush(length).map_err(Fault::Spill)?;
-        let Spilled { spill, hasher, .. } = *spilled;
-        let mut produced = Produced { body: ProducedBody::Spilled(spill), length, hash: Hash::of_empty() };
-        produced.hash = match hasher {
+        let Spilled { spill, hasher, written, .. } = *spilled;
+        let hash = match hasher {
             Some(hasher) => hasher.finish(),
-            None => hash_of(&produced).map_err(Fault::Spill)?,
+            None => store.hash(&spill.file, length, &written)?,
         };
-        Ok(produced)
+        Ok(Made { produced: Produced { body: ProducedBody::Spilled(spill), length, hash }, written })
     }
 }
 
@@ -303,7 +241,7 @@ impl Spilled {
         self.piece += bytes;
         if self.piece >= SPILL_PIECE {
             self.piece = 0;
-            store.spill.written(&self.spill.file).map_err(Fault::Spill)?;
+            store.written(&self.spill)?;
         }
         Ok(())
     }
@@ -311,6 +249,7 @@ impl Spilled {
     /// Writes into a body of `length` bytes.
     fn put(&mut self, length: u64, offset: u64, data: &[u8]) -> io::Result<()> {
         let appends = offset == length;
+        self.written.mark(offset, data.len());
         match &mut self.hasher {
             Some(hasher) if appends => hasher.update(data),
             hasher => *hasher = None,
@@ -350,20 +289,4 @@ fn copy_from(bytes: &[u8], offset: u64, buffer: &mut [u8]) -> usize {
     let count = rest.len().min(buffer.len());
     buffer[..count].copy_from_slice(&rest[..count]);
     count
-}
-
-fn hash_of(produced: &Produced) -> io::Result<Hash> {
-    struct Sink(Hasher);
-    impl io::Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.update(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut sink = Sink(Hasher::new());
-    produced.copy_to(&mut sink)?;
-    Ok(sink.0.finish())
 }

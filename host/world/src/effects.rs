@@ -1,5 +1,6 @@
 //! What a run did: its tree compared with the source's.
 
+use crate::body::Made;
 use crate::inode::{Inode, InodeId, Node, ROOT};
 use crate::tree::Tree;
 use crate::{Fault, Produced, SourceNode, Trap};
@@ -32,7 +33,7 @@ impl Effects {
             for path in paths {
                 files.insert(path, tree.store.duplicate(&first.0)?);
             }
-            files.insert(first.1, first.0);
+            files.insert(first.1, first.0.produced);
         }
         let changes = changes.into_iter().map(|(path, (before, after))| Change { path, before, after });
         Ok(Effects { changes: changes.collect(), files })
@@ -93,7 +94,7 @@ struct Walk<'a> {
     /// Directories that are still somewhere in the tree.
     alive: BTreeSet<InodeId>,
     changes: BTreeMap<TreePath, (Before, After)>,
-    produced: BTreeMap<InodeId, ((Produced, TreePath), Vec<TreePath>)>,
+    produced: BTreeMap<InodeId, ((Made, TreePath), Vec<TreePath>)>,
 }
 
 /// A name in a directory: where it is now, what the source held of it and where.
@@ -131,7 +132,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn source(&self, origin: &TreePath, name: &str) -> Result<Option<(TreePath, SourceNode)>, Fault> {
+    fn source(&mut self, origin: &TreePath, name: &str) -> Result<Option<(TreePath, SourceNode)>, Fault> {
+        self.tree.store.looked_up()?;
         let Ok(path) = origin.join(name) else { return Ok(None) };
         Ok(self.tree.source.stat(&path)?.map(|node| (path, node)))
     }
@@ -158,7 +160,7 @@ impl Walk<'_> {
     }
 
     /// All paths below a directory of the source that did not move: where they would be now, and where they were.
-    fn gone_below(&self, spot: &Spot<'_>) -> Result<Vec<(TreePath, TreePath, SourceNode)>, Fault> {
+    fn gone_below(&mut self, spot: &Spot<'_>) -> Result<Vec<(TreePath, TreePath, SourceNode)>, Fault> {
         let mut gone = Vec::new();
         let mut open = Vec::new();
         if let Some((origin, SourceNode::Directory { .. })) = &spot.source
@@ -288,13 +290,13 @@ impl Walk<'_> {
         if let Node::File(file) = &mut inode.node
             && let Some(body) = file.produced.take()
         {
-            let produced = body.finish()?;
-            let (length, hash) = (produced.length, produced.hash);
-            self.produced.insert(id, ((produced, spot.path.clone()), Vec::new()));
+            let made = body.finish(&mut self.tree.store)?;
+            let Produced { length, hash, .. } = made.produced;
+            self.produced.insert(id, ((made, spot.path.clone()), Vec::new()));
             return Ok(After::File { length, hash, mode, mtime });
         }
-        if let Some(((produced, _), paths)) = self.produced.get_mut(&id) {
-            let after = After::File { length: produced.length, hash: produced.hash, mode, mtime };
+        if let Some(((made, _), paths)) = self.produced.get_mut(&id) {
+            let after = After::File { length: made.produced.length, hash: made.produced.hash, mode, mtime };
             paths.push(spot.path.clone());
             return Ok(after);
         }

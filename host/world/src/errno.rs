@@ -83,6 +83,9 @@ pub enum Fault {
     /// The plan, or what the run did, cannot be recorded.
     #[error("the run cannot be recorded: {0}")]
     Record(#[from] opship_record::Error),
+    /// Whoever runs the world ended the run ([`crate::Look`]), for this reason.
+    #[error(transparent)]
+    Stopped(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl From<Errno> for Trap {

@@ -18,10 +18,12 @@ mod memory;
 mod memory_tree;
 mod observe;
 mod outcome;
+mod pieces;
 mod resolve;
 mod seeing;
 mod source;
 mod step;
+mod store;
 mod tree;
 mod world;
 
@@ -29,4 +31,4 @@ pub use errno::{Errno, Fault, Trap};
 pub use memory_tree::MemoryTree;
 pub use outcome::{Outcome, Produced, ProducedBody, hash_content, read_fully_at};
 pub use source::{FileContent, MemoryContent, SPILL_PIECE, SourceError, SourceNode, Spill, SpillFile, TreeSource};
-pub use world::{Asked, Budget, Fixtures, World, WorldConfig};
+pub use world::{Asked, Budget, Fixtures, Look, World, WorldConfig};

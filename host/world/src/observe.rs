@@ -1,5 +1,6 @@
 //! What a run has seen of the tree before it.
 
+use crate::store::Store;
 use crate::{Fault, SourceNode, TreeSource};
 use opship_record::node::Kind;
 use opship_record::observation::{Observation, listing_digest};
@@ -81,9 +82,10 @@ impl Observations {
 
     /// The canonical list: sorted, each item once. That something exists is left out where another item of its path, or
     /// one below it, says so.
-    pub(crate) fn finish(&self, source: &dyn TreeSource) -> Result<Vec<Observation>, Fault> {
+    pub(crate) fn finish(&self, source: &dyn TreeSource, store: &mut Store) -> Result<Vec<Observation>, Fault> {
         let mut list = Vec::new();
         for (path, seen) in &self.present {
+            store.looked_up()?;
             let Some(node) = source.stat(path)? else { continue };
             if seen.is_existence_only() {
                 if !self.is_implied(path) {

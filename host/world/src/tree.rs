@@ -1,8 +1,9 @@
 //! The tree that a run sees: inodes made as they are looked up, over sources that do not change.
 
-use crate::body::{Body, Store};
+use crate::body::Body;
 use crate::inode::{Accessed, DirectoryNode, FileNode, Inode, InodeId, Node, ROOT, Realm};
 use crate::observe::Observations;
+use crate::store::Store;
 use crate::{Errno, Fault, FileContent, SourceNode, Trap, TreeSource, limits};
 use opship_record::node::{DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, Kind};
 use opship_record::{PathError, TreePath};

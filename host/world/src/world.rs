@@ -1,10 +1,11 @@
 //! A world: made from a plan and a tree, used by one run, and turned into what the run did.
 
-use crate::body::{Body, Store};
+use crate::body::Body;
 use crate::clock::{Clock, Random};
 use crate::descriptors::{Descriptor, Descriptors, Handle, Output};
 use crate::effects::Effects;
 use crate::inode::InodeId;
+use crate::store::Store;
 use crate::tree::Tree;
 use crate::{Fault, FileContent, Outcome, Spill, TreeSource};
 use opship_record::Hash;
@@ -68,6 +69,10 @@ impl Default for Budget {
         Budget { produced_bytes: 64 << 30, inodes: 4_000_000, world_bytes: 2 << 30, spilled_files: 8192 }
     }
 }
+
+/// Is called while the world itself works for long, in a call or in [`World::finish`]: after each MiB or so that it reads,
+/// hashes or copies. An error ends the run with [`Fault::Stopped`].
+pub type Look = Box<dyn FnMut() -> Result<(), Box<dyn std::error::Error + Send + Sync>> + Send>;
 
 /// How often a run asked for what differs from one operation to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -134,6 +139,19 @@ impl World {
         })
     }
 
+    /// Has somebody look in; without, nobody does.
+    pub fn watched_by(&mut self, look: Look) {
+        self.tree.store.watched_by(look);
+    }
+
+    /// Has whoever watches look in now.
+    ///
+    /// # Errors
+    /// [`Fault::Stopped`] if the run must end.
+    pub fn look(&mut self) -> Result<(), Fault> {
+        self.tree.store.look()
+    }
+
     /// Ends a step: closes its descriptors and takes its mounts away.
     ///
     /// # Errors
@@ -151,15 +169,18 @@ impl World {
     /// What the run did.
     ///
     /// # Errors
-    /// [`Fault`] if the source or the disk fails, or if what was done cannot be recorded (paths that became too long).
+    /// [`Fault`] if the source or the disk fails, if what was done cannot be recorded (paths that became too long), or if
+    /// whoever watches ends the run.
     pub fn finish(self) -> Result<Outcome, Fault> {
         let mut tree = self.tree;
         let effects = Effects::of(&mut tree)?;
-        let observations = tree.observations.finish(&*tree.source)?;
+        let Tree { observations, source, store, .. } = &mut tree;
+        let observations = observations.finish(&**source, store)?;
+        let mut finish = |body: Body| body.finish(store).map(|made| made.produced);
         let streams = self
             .streams
             .into_iter()
-            .map(|(stdout, stderr)| Ok((stdout.finish()?, stderr.finish()?)))
+            .map(|(stdout, stderr)| Ok((finish(stdout)?, finish(stderr)?)))
             .collect::<Result<Vec<_>, Fault>>()?;
         let digests = streams.iter().map(|(stdout, stderr)| StepStreams {
             stdout_length: stdout.length,

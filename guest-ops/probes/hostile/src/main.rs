@@ -2,7 +2,7 @@
 //!
 //! `hostile COMMAND ARGS…`. Most commands never end by themselves: a limit must end them. One that an error of the world
 //! stops prints it and exits 1. `if PATH COMMAND…` does nothing unless PATH is there, so that a run can be harmless in one
-//! tree and not in another.
+//! tree and not in another. `hole`, `copies` and `first-write` return, or try to: what they leave to do is the world's.
 #![forbid(unsafe_code)]
 
 use opship_guest::files;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "commands: if PATH COMMAND…, loop, recurse, grow, output, errors, own-output PATH, files, large-files, \
-sparse, far-byte, names, links, targets, listings, maze, sleep, random, deep";
+sparse, hole MIB, copies COUNT, first-write PATH, far-byte, names, links, targets, listings, maze, sleep, random, deep";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -44,6 +44,9 @@ fn run(words: &[&str]) -> io::Result<()> {
         ["errors"] => print_without_end(&mut io::stderr().lock()),
         ["own-output", path] => own_output(Path::new(path)),
         ["sparse"] => File::create("sparse")?.set_len(1 << 40),
+        ["hole", mib] => File::create("hole")?.set_len(number(mib)? << 20),
+        ["copies", count] => copies(number(count)?),
+        ["first-write", path] => first_write(Path::new(path)),
         ["far-byte"] => far_byte(),
         ["sleep"] => sleep(),
         ["random"] => random(),
@@ -64,6 +67,10 @@ fn directories(words: &[&str]) -> io::Result<()> {
         ["deep"] => deep(),
         _ => Err(io::Error::new(io::ErrorKind::InvalidInput, USAGE)),
     }
+}
+
+fn number(word: &str) -> io::Result<u64> {
+    word.parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, USAGE))
 }
 
 /// Does something for 0, 1, 2 and so on, until it fails.
@@ -128,6 +135,22 @@ fn far_byte() -> io::Result<()> {
     let mut file = File::create("far")?;
     file.seek(SeekFrom::Start((1 << 40) - 1))?;
     file.write_all(b"x")
+}
+
+/// One file of 16 MiB with so many further names: each is a copy in what the run leaves.
+fn copies(count: u64) -> io::Result<()> {
+    let mut file = File::create("copied")?;
+    let line = [b'x'; 64 << 10];
+    (0..256).try_for_each(|_| file.write_all(&line))?;
+    (0..count).try_for_each(|number| files::hard_link("copied", name(number)))
+}
+
+/// Writes a byte into a file that was there before, which makes all of it the run's own, and does not end.
+fn first_write(path: &Path) -> io::Result<()> {
+    File::options().write(true).open(path)?.write_all(b"x")?;
+    loop {
+        black_box(());
+    }
 }
 
 /// Sleeps longer than anybody lives, often.
