@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use opship_tests::{Place, Server, assert_same_tree};
+use opship_tap::Tap;
+use opship_tests::{Place, Server, assert_same_tree, noise, run_through};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -127,4 +128,33 @@ fn a_plan_names_the_way_of_each_entry() {
     assert_eq!([way_of(&plan, "sort"), way_of(&plan, "gzip")], ["operation", "operation"]);
     here.json(&["sync"]);
     assert_eq!(here.json(&["sync", "--dry-run"])["entries"], serde_json::json!([]));
+}
+
+/// Over a link on which these results would take much longer than a replay, if all of them had to go.
+#[test]
+fn results_count_as_what_of_them_the_server_lacks() {
+    let here = here();
+    let mut lines: Vec<String> = noise(1, 2 << 20).chunks(8).map(|line| format!("{line:02x?}\n")).collect();
+    lines.sort();
+    // One line is not in its place.
+    lines.push("[0]\n".to_owned());
+    fs::write(here.copy.join("lines"), lines.concat()).unwrap();
+    let tap = Tap::start_paced(here.server.authority().parse().unwrap(), 500_000).unwrap();
+    run_through(&here.place, &tap, &here.server, &here.copy, &["sync"]);
+    here.place.ok(&here.copy, ["run", "sort", "--", "-o", "lines", "lines"]);
+    here.place.ok(&here.copy, ["run", "sort", "--", "-r", "-o", "turned", "lines"]);
+    let plan = here.json(&["sync", "--dry-run"]);
+    assert_eq!([way_of(&plan, "sort -o lines"), way_of(&plan, "sort -r")], ["value", "operation"], "{plan}");
+    here.json(&["sync"]);
+    // What is as something that the server has is only named.
+    here.place.ok(&here.copy, ["run", "sort", "--", "-o", "again", "turned", "-r"]);
+    assert_eq!(way_of(&here.json(&["sync", "--dry-run"]), "sort"), "value");
+    here.json(&["sync"]);
+    let log = here.json(&["log", "-n", "3"]);
+    let told =
+        |entry: &Value| (entry["verdict"].as_str().unwrap().to_owned(), entry["sent"].as_u64().unwrap() < 20_000);
+    let told: Vec<_> = log["entries"].as_array().unwrap().iter().map(told).collect();
+    let few = |verdict: &str| (verdict.to_owned(), true);
+    assert_eq!(told, [few("shipped"), few("matched"), few("shipped")], "{log}");
+    here.arrives_as_it_is();
 }

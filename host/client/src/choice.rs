@@ -63,8 +63,19 @@ pub(crate) struct Known {
     pub modules: u64,
 }
 
+/// What the results of an operation are predicted to take by value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Results {
+    /// Bytes that are sent.
+    pub bytes: u64,
+    /// Bytes that are read and compared or compressed to make these, while they are sent.
+    pub read: u64,
+}
+
 /// A link that was not measured yet is taken to be this fast, in bytes a second.
 pub(crate) const UNMEASURED_RATE: f64 = 1e6;
+/// No link is taken to be slower than this, in bytes a second: 9.6 kbit/s with what goes below IP.
+const SLOWEST_RATE: f64 = 1e3;
 /// How much longer a replay takes than the run here where that was never seen: the server has other things to do too.
 pub(crate) const UNSEEN_PACE: f64 = 1.5;
 /// Bytes that a request takes besides the entry: heads, both ways.
@@ -72,13 +83,26 @@ const HEADS: u64 = 420;
 /// What a compressed module is of its length, and how fast a server compiles it, in bytes a second.
 const MODULE_RATIO: f64 = 0.4;
 const COMPILE_RATE: f64 = 3e6;
+/// How fast results are compared with what the server has, or compressed, in bytes a second.
+const READ_RATE: f64 = 150e6;
+/// What comparing them beforehand may take of the time that the operation takes; so many bytes in any case.
+const READING_SHARE: f64 = 0.02;
+const LEAST_READ: u64 = 4 << 20;
 /// Results above this many bytes are uploaded before the entry is sent: one round trip more.
 const UPLOADED_FROM: u64 = 64 << 10;
+/// What is not answered after this time is slow; before, the server may be busy for a moment. No results go beside a replay
+/// before it.
+pub(crate) const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 /// An operation that takes this much longer than its results still goes by its record, which says more.
 const INDULGENCE: Duration = Duration::from_millis(30);
 const INDULGENT_SHARE: f64 = 0.03;
 
 impl Measured {
+    /// What a request of so many bytes takes at most to be answered at once: the link may be worse than it was.
+    pub(crate) fn longest(self, bytes: u64) -> Duration {
+        Duration::from_micros(Measured { rate: self.rate.min(SLOWEST_RATE), ..self }.cost(bytes, 1.0, 0.0).micros)
+    }
+
     pub(crate) fn cost(self, bytes: u64, round_trips: f64, computing: f64) -> Cost {
         let bytes = bytes + HEADS;
         let seconds = self.round_trip.as_secs_f64() * round_trips + bytes as f64 / self.rate.max(1.0) + computing;
@@ -103,6 +127,16 @@ impl Known {
 }
 
 impl Cost {
+    /// How long the answer to an operation is waited for before its results go too, which take this.
+    pub(crate) fn patience(self) -> Duration {
+        Duration::from_micros(self.micros).max(LEAST_PATIENCE)
+    }
+
+    /// Bytes of results that may be read before it is known which way is taken, for what the choice may take.
+    pub(crate) fn worth_reading(self) -> u64 {
+        ((self.micros as f64 / 1e6 * READING_SHARE * READ_RATE) as u64).max(LEAST_READ)
+    }
+
     /// Does it take so little that nothing else can be sooner by enough to matter?
     pub(crate) fn is_bearable(self) -> bool {
         u128::from(self.micros) <= INDULGENCE.as_micros()
@@ -110,9 +144,11 @@ impl Cost {
 }
 
 impl Prediction {
-    /// Compares an operation with its results, of so many bytes, over a link, and takes one as `ship` says.
-    pub(crate) fn new(operation: Cost, results: u64, link: Measured, ship: Ship) -> Prediction {
-        let value = link.cost(results, if results > UPLOADED_FROM { 2.0 } else { 1.0 }, 0.0);
+    /// Compares an operation with its results over a link, and takes one as `ship` says.
+    pub(crate) fn new(operation: Cost, results: Results, link: Measured, ship: Ship) -> Prediction {
+        let Results { bytes, read } = results;
+        let reading = (read as f64 / READ_RATE - bytes as f64 / link.rate.max(1.0)).max(0.0);
+        let value = link.cost(bytes, if bytes > UPLOADED_FROM { 2.0 } else { 1.0 }, reading);
         let bearable = value.micros as f64 * (1.0 + INDULGENT_SHARE) + INDULGENCE.as_micros() as f64;
         let by_value = match ship {
             Ship::Auto => operation.micros as f64 > bearable,
@@ -142,8 +178,19 @@ mod tests {
         Known { record: 300, run: Some(Duration::from_millis(run_ms)), pace: 1.0, modules: 0 }
     }
 
+    fn bytes(bytes: u64) -> Results {
+        Results { bytes, read: bytes }
+    }
+
     fn is_by_value(results: u64, known: Known, link: Measured) -> bool {
-        Prediction::new(known.cost(link), results, link, Ship::Auto).by_value
+        Prediction::new(known.cost(link), bytes(results), link, Ship::Auto).by_value
+    }
+
+    #[test]
+    fn a_small_difference_of_large_results_counts_as_what_it_is_and_takes_reading() {
+        let (network, edit) = (link(0, 1e8), Results { bytes: 1_000, read: 1 << 30 });
+        let of = |run| Prediction::new(known(run).cost(network), edit, network, Ship::Auto).by_value;
+        assert_eq!([of(5_000), of(10_000)], [false, true]);
     }
 
     #[test]
@@ -167,7 +214,7 @@ mod tests {
     #[test]
     fn what_the_user_says_counts_first() {
         let network = link(0, 1e8);
-        let of = |ship| Prediction::new(known(60_000).cost(network), 80, network, ship).by_value;
+        let of = |ship| Prediction::new(known(60_000).cost(network), bytes(80), network, ship).by_value;
         assert_eq!([of(Ship::Operation), of(Ship::Value), of(Ship::Auto)], [false, true, true]);
     }
 
@@ -179,7 +226,7 @@ mod tests {
         ) {
             let known = Known { record, run: run.map(Duration::from_micros), pace, modules };
             let link = link(round_trip, rate);
-            let prediction = Prediction::new(known.cost(link), results, link, Ship::Auto);
+            let prediction = Prediction::new(known.cost(link), bytes(results), link, Ship::Auto);
             let limit = prediction.value.micros as f64 * 1.05 + 50_000.0;
             prop_assert!(prediction.chosen().micros as f64 <= limit);
         }

@@ -22,8 +22,11 @@ const LEAST_BYTES: u64 = 64 << 10;
 const RATE: &str = "net.rate";
 /// The named value that holds how many bytes of contents the budget of the link that is used allows an entry.
 const BUDGET: &str = "net.budget";
-/// What is shorter tells nothing about a link.
+/// What is shorter tells nothing about a link, unless it took long, which it does on a slow one.
 const MEASURED_FROM: u64 = 256 << 10;
+/// So many bytes are enough if they took so many seconds.
+const FEW_BYTES: u64 = 16 << 10;
+const LONG_SECONDS: f64 = 8.0;
 
 /// How large a value entry may be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +69,8 @@ pub(crate) fn rate(db: &Connection) -> rusqlite::Result<Option<u64>> {
 
 /// Remembers how fast `bytes` were sent. Too few of them say nothing.
 pub(crate) fn note_rate(db: &Connection, bytes: u64, seconds: f64) -> rusqlite::Result<()> {
-    if bytes < MEASURED_FROM || seconds <= 0.0 {
+    let took_long = bytes >= FEW_BYTES && seconds >= LONG_SECONDS;
+    if !took_long && (bytes < MEASURED_FROM || seconds <= 0.0) {
         return Ok(());
     }
     crate::db::set_meta(db, RATE, (bytes as f64 / seconds) as i64)

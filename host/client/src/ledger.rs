@@ -30,8 +30,8 @@ impl WorkingCopy {
     ///
     /// # Errors
     /// [`ClientError::Database`].
-    pub fn newest(&self) -> Result<u64, ClientError> {
-        Ok(log::newest(&self.shared.db.read(), None, 1)?.first().map_or(0, |entry| entry.number))
+    pub fn newest(&self) -> Result<Option<(u64, EntryState)>, ClientError> {
+        Ok(log::newest(&self.shared.db.read(), None, 1)?.first().map(|entry| (entry.number, entry.state)))
     }
 
     /// An entry by the log's number.

@@ -131,7 +131,7 @@ impl WorkingCopy {
             fixtures: Fixtures::default(),
         };
         let run = Run {
-            cancel: request.cancel.clone(),
+            cancel: request.cancel.iter().cloned().collect(),
             progress: request.progress.clone(),
             deadline: request.deadline,
             ..Run::new(world, &request.modules)

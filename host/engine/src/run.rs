@@ -29,8 +29,8 @@ pub struct Run<'a> {
     pub deadline: Option<Duration>,
     /// What to do when the run turns out to be a long one.
     pub slow: Option<Slow>,
-    /// Set it to end the run with [`RunError::Cancelled`].
-    pub cancel: Option<Arc<AtomicBool>>,
+    /// Set one of them to end the run with [`RunError::Cancelled`].
+    pub cancel: Vec<Arc<AtomicBool>>,
     /// Is told what the module says about its progress: done and total, in units of the module's own.
     pub progress: Option<Progress>,
     /// Where several runs share memory: is asked for each piece of it.
@@ -43,7 +43,7 @@ pub type Progress = Arc<dyn Fn(u64, u64) + Send + Sync>;
 impl<'a> Run<'a> {
     /// A run that nobody watches.
     pub fn new(world: WorldConfig, modules: &'a BTreeMap<Hash, LoadedModule>) -> Run<'a> {
-        Run { world, modules, deadline: None, slow: None, cancel: None, progress: None, room: None }
+        Run { world, modules, deadline: None, slow: None, cancel: Vec::new(), progress: None, room: None }
     }
 }
 
@@ -194,12 +194,12 @@ struct Watch {
     started: Instant,
     deadline: Option<Instant>,
     slow: Option<Slow>,
-    cancel: Option<Arc<AtomicBool>>,
+    cancel: Vec<Arc<AtomicBool>>,
 }
 
 impl Watch {
     fn look(&mut self) -> Result<(), RunError> {
-        if self.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+        if self.cancel.iter().any(|cancel| cancel.load(Ordering::Relaxed)) {
             return Err(RunError::Cancelled);
         }
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {

@@ -178,12 +178,12 @@ fn a_run_can_be_cancelled_before_and_while_it_runs() {
     let engine = engine();
     let case = Case::new(&engine, &[ENDLESS]);
     let mut run = case.run();
-    run.cancel = Some(Arc::new(AtomicBool::new(true)));
+    run.cancel = vec![Arc::new(AtomicBool::new(true))];
     assert!(matches!(engine.run(run), Err(RunError::Cancelled)));
 
     let cancel = Arc::new(AtomicBool::new(false));
     let mut run = case.run();
-    run.cancel = Some(Arc::clone(&cancel));
+    run.cancel = vec![Arc::clone(&cancel)];
     let call = Box::new(move || {
         cancel.store(true, Ordering::Relaxed);
         true
@@ -213,7 +213,7 @@ fn a_long_run_is_called_slow_once_in_its_thread_and_tells_its_progress() {
     let (slow, told, cancel) =
         (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let mut run = case.run();
-    run.cancel = Some(Arc::clone(&cancel));
+    run.cancel = vec![Arc::clone(&cancel)];
     let (calls, thread) = (Arc::clone(&slow), std::thread::current().id());
     let call = Box::new(move || {
         assert_eq!(std::thread::current().id(), thread);
@@ -241,7 +241,7 @@ fn runs_beside_each_other_end_on_their_own() {
     let cancel = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         let mut run = long.run();
-        run.cancel = Some(Arc::clone(&cancel));
+        run.cancel = vec![Arc::clone(&cancel)];
         let endless = scope.spawn(|| engine.run(run).map(|_| ()));
         for _ in 0..50 {
             assert_eq!(exit_of(engine.run(short.run())), 4);

@@ -1,5 +1,6 @@
 //! Entries being worked on: one at a time for each key, whoever asks.
 
+use crate::race::Offers;
 use opship_record::Hash;
 use opship_record::answer::{Answer, Status};
 use opship_record::entry::ClientId;
@@ -30,14 +31,15 @@ struct Table {
 struct Running {
     body: Hash,
     answer: Waiting,
+    offers: Arc<Offers>,
 }
 
 /// What joining gave.
 pub(crate) enum Joined {
     /// Nobody works on it: the caller does, and says the answer through the task.
     First(Task, Waiting),
-    /// It is under way.
-    Running(Waiting),
+    /// It is under way; values that come for it are offered there.
+    Running(Waiting, Arc<Offers>),
     /// It is under way with another body.
     Forked,
 }
@@ -47,6 +49,7 @@ pub(crate) struct Task {
     inflight: Arc<Inflight>,
     key: Key,
     answer: watch::Sender<Option<Arc<Answer>>>,
+    offers: Arc<Offers>,
 }
 
 impl Inflight {
@@ -54,11 +57,14 @@ impl Inflight {
     pub(crate) fn join(self: &Arc<Inflight>, key: Key, body: Hash) -> Joined {
         let mut table = self.lock();
         if let Some(running) = table.running.get(&key) {
-            return if running.body == body { Joined::Running(running.answer.clone()) } else { Joined::Forked };
+            return match running.body == body {
+                true => Joined::Running(running.answer.clone(), Arc::clone(&running.offers)),
+                false => Joined::Forked,
+            };
         }
-        let (sender, receiver) = watch::channel(None);
-        table.running.insert(key, Running { body, answer: receiver.clone() });
-        Joined::First(Task { inflight: Arc::clone(self), key, answer: sender }, receiver)
+        let ((sender, receiver), offers) = (watch::channel(None), Arc::<Offers>::default());
+        table.running.insert(key, Running { body, answer: receiver.clone(), offers: Arc::clone(&offers) });
+        Joined::First(Task { inflight: Arc::clone(self), key, answer: sender, offers }, receiver)
     }
 
     /// The entry under way with this key.
@@ -77,6 +83,11 @@ impl Inflight {
 }
 
 impl Task {
+    /// Values that come for the entry meanwhile.
+    pub(crate) fn offers(&self) -> Arc<Offers> {
+        Arc::clone(&self.offers)
+    }
+
     /// Answers the entry.
     pub(crate) fn answer(self, answer: Answer) {
         self.say(Arc::new(answer));
@@ -131,7 +142,7 @@ mod tests {
     async fn all_who_ask_get_the_one_answer() {
         let inflight = Arc::new(Inflight::default());
         let Joined::First(task, first) = inflight.join(key(1), Hash::of(b"a")) else { panic!("first") };
-        let Joined::Running(second) = inflight.join(key(1), Hash::of(b"a")) else { panic!("joined") };
+        let Joined::Running(second, _) = inflight.join(key(1), Hash::of(b"a")) else { panic!("joined") };
         assert!(matches!(inflight.join(key(1), Hash::of(b"b")), Joined::Forked));
         task.answer(Answer::new(1, Status::Ended));
         for waiting in [first, second] {

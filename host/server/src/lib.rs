@@ -24,6 +24,7 @@ mod outcomes;
 mod pace;
 mod policy;
 mod problem;
+mod race;
 mod range;
 mod rebase;
 mod register;

@@ -4,6 +4,7 @@ use crate::lists::{Halt, Parts, Sent};
 use crate::modules;
 use crate::policy::{Refusal, may_be_refused, refusal, reject};
 use crate::problem::Problem;
+use crate::race::unless_value_comes;
 use crate::rebase::{Hindrance, Rebase, hindrance};
 use crate::repair::repair;
 use crate::replay::{Attempt, NotMatched, Ran, attempt};
@@ -26,7 +27,11 @@ const REPEATS: u32 = 3;
 pub(crate) async fn decide(context: &Arc<Context>, record: Record, parts: Parts) -> Answer {
     let (record, parts) = (Arc::new(record), Arc::new(parts));
     for left in (0..=REPEATS).rev() {
-        let decided = match replay(context, &record, &parts).await {
+        let replayed = match unless_value_comes(context, &record, replay(context, &record, &parts)).await {
+            Ok(replayed) => replayed,
+            Err(answer) => return answer,
+        };
+        let decided = match replayed {
             Ok(Replay::Matched(ran)) => matched(context, &record, &parts, ran, left).await,
             Ok(Replay::Not(not)) => by_value(context, &record, &parts, not, left).await,
             Err(halt) => Some(halted(context, halt)),

@@ -232,12 +232,13 @@ fn run(
     let run = Run {
         deadline: Some(state.deadline),
         slow: Some(Slow { after: LONG_AFTER, call: Box::new(move || long.turn_long()) }),
-        cancel: Some(Arc::clone(&state.cancel)),
+        cancel: vec![Arc::clone(&state.cancel), Arc::clone(&context.over)],
         room: Some(room),
         ..Run::new(world, modules)
     };
     let finished = match state.engine.run(run) {
         Ok(finished) => finished,
+        Err(RunError::Cancelled) if context.over.load(Ordering::Relaxed) => return Attempt::Halt(over()),
         Err(RunError::Cancelled) if !place.is_long() && !state.cancel.load(Ordering::Relaxed) => {
             return Attempt::Crowded;
         }
@@ -272,6 +273,11 @@ fn run(
     }
 }
 
+/// Its value has ended the entry, and nobody waits for the replay.
+fn over() -> Halt {
+    Halt::Failed("the entry has ended by its value".to_owned())
+}
+
 /// Makes what a run made durable, but for what travels in the transaction. That is part of the replay's time: many large
 /// outputs turn it into a long one, and end it, as the run itself would.
 fn keep(
@@ -285,6 +291,9 @@ fn keep(
     for made in produced(outcome).filter(|p| !is_small(p) && seen.insert(p.hash)) {
         if state.cancel.load(Ordering::Relaxed) {
             return Ok(Some(Attempt::Halt(Halt::Failed("the server is stopping; send the entry again".to_owned()))));
+        }
+        if context.over.load(Ordering::Relaxed) {
+            return Ok(Some(Attempt::Halt(over())));
         }
         let taken = started.elapsed();
         if taken >= state.deadline {

@@ -3,6 +3,7 @@
 use crate::inflight::{Joined, Key, Task, Waiting, answered};
 use crate::lists::{Halt, Parts, Sent};
 use crate::problem::Problem;
+use crate::race::{Offer, Offers};
 use crate::replay::Ran;
 use crate::shares::Reserved;
 use crate::state::{State, blocking};
@@ -15,6 +16,7 @@ use opship_storage::check::Unmet;
 use opship_storage::{Commit, Committed, Ending, Finish, Scope, StorageError, StoredEntry};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// An entry being decided.
 pub(crate) struct Context {
@@ -24,6 +26,10 @@ pub(crate) struct Context {
     pub(crate) body: Body,
     /// Bytes that it took in the request.
     received: u64,
+    /// Values that come for it meanwhile.
+    pub(crate) offers: Arc<Offers>,
+    /// Set once one of them has ended it: then its replay stops.
+    pub(crate) over: Arc<AtomicBool>,
 }
 
 /// An entry that came, and where its answer will be.
@@ -58,8 +64,9 @@ pub(crate) fn take(
     memory: Reserved,
 ) -> Vec<Arrived> {
     opship_engine::failpoint::hit("server-received");
-    let (arrived, begun) = join_all(state, scope, entries);
-    state.tasks.spawn(begin(Arc::clone(state), Arc::clone(scope), begun, Arc::new(memory)));
+    let memory = Arc::new(memory);
+    let (arrived, begun) = join_all(state, scope, entries, &memory);
+    state.tasks.spawn(begin(Arc::clone(state), Arc::clone(scope), begun, memory));
     arrived
 }
 
@@ -84,14 +91,25 @@ async fn begin(state: Arc<State>, scope: Arc<Scope>, begun: Vec<Begun>, memory: 
     }
 }
 
-fn join_all(state: &State, scope: &Scope, entries: Vec<(Entry, u64)>) -> (Vec<Arrived>, Vec<Begun>) {
+fn join_all(
+    state: &State,
+    scope: &Scope,
+    entries: Vec<(Entry, u64)>,
+    memory: &Arc<Reserved>,
+) -> (Vec<Arrived>, Vec<Begun>) {
     let (mut arrived, mut begun) = (Vec::new(), Vec::new());
     for (entry, received) in entries {
         let (client, sequence) = (entry.envelope.client, entry.envelope.sequence);
         let key = |sequence| -> Key { (scope.workspace_id(), client, sequence) };
         match state.inflight.join(key(sequence), entry.envelope.body) {
             Joined::Forked => arrived.push(Arrived::Answered(forked(sequence))),
-            Joined::Running(waiting) => arrived.push(Arrived::Waiting(sequence, waiting)),
+            Joined::Running(waiting, offers) => {
+                let parts = Parts::new(entry.parts);
+                if parts.has_lists() {
+                    offers.put(Offer::new(parts, received, Arc::clone(memory)));
+                }
+                arrived.push(Arrived::Waiting(sequence, waiting));
+            }
             Joined::First(task, waiting) => {
                 let wait = |sequence: &u64| match state.inflight.running(&key(*sequence)) {
                     Some((_, waiting)) => Wait::Running(*sequence, waiting),
@@ -132,7 +150,8 @@ async fn process(state: Arc<State>, scope: Arc<Scope>, begun: Begun) -> (Task, A
     if let Some(answer) = parked(envelope.sequence, waits).await {
         return (task, answer);
     }
-    let context = Arc::new(Context { state, scope, envelope, body: body.clone(), received });
+    let (offers, over) = (task.offers(), Arc::default());
+    let context = Arc::new(Context { state, scope, envelope, body: body.clone(), received, offers, over });
     let parts = Parts::new(parts);
     let answer = match body {
         Body::Operation(record) => operation::decide(&context, record, parts).await,

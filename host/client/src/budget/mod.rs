@@ -131,8 +131,12 @@ impl Link {
 
     /// Is there something that has to wait for another link?
     pub fn is_limited(&self) -> bool {
-        !self.anyway
-            && (self.profile.metered || self.profile.budget.day.is_some() || self.profile.budget.month.is_some())
+        !self.anyway && self.counts_bytes()
+    }
+
+    /// Do bytes count, also where the user lets all of them go?
+    pub fn counts_bytes(&self) -> bool {
+        self.profile.metered || self.profile.budget.day.is_some() || self.profile.budget.month.is_some()
     }
 
     /// May a content of this length at this path go over it by value?

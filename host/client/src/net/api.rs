@@ -137,6 +137,11 @@ impl Api {
         Api { transport: self.transport.for_bulk(), workspace: self.workspace.clone(), standing: None }
     }
 
+    /// The same API over another such connection, which asks for the history as long as this one does.
+    pub(crate) fn beside(&self) -> Api {
+        Api { standing: self.standing.clone(), ..self.for_bulk() }
+    }
+
     pub(super) fn path(&self, rest: &str) -> String {
         format!("/v1/workspaces/{}{rest}", self.workspace)
     }

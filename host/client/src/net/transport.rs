@@ -63,6 +63,11 @@ impl Traffic {
         Traffic { sent: self.sent - earlier.sent, received: self.received - earlier.received }
     }
 
+    /// What is left of it without a part.
+    pub(crate) fn without(self, part: Traffic) -> Traffic {
+        Traffic { sent: self.sent.saturating_sub(part.sent), received: self.received.saturating_sub(part.received) }
+    }
+
     /// Both ways.
     pub fn total(self) -> u64 {
         self.sent + self.received

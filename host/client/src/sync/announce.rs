@@ -1,8 +1,8 @@
 //! Telling the server, once, what this client is called.
 
 use super::Sync;
-use crate::log::{LogEntry, Traffic};
-use crate::net::{Answers, Api};
+use super::under_way::Sent;
+use crate::net::Api;
 use crate::{ClientError, WorkingCopy};
 use opship_record::entry::ClientId;
 
@@ -10,28 +10,24 @@ use opship_record::entry::ClientId;
 const ANNOUNCED: &str = "net.announced";
 
 impl Sync<'_> {
-    /// Sends a request of entries. The first of this client's tells the server its name, and no other does, since bytes
-    /// matter.
-    pub(super) async fn ship_named(
-        &mut self,
-        batch: &[(LogEntry, Traffic, u64)],
-        request: Vec<u8>,
-    ) -> Result<Answers, ClientError> {
+    /// The name that goes with a request of entries. The first of this client's tells the server its name, and no other
+    /// does, since bytes matter.
+    pub(super) fn name_to_tell(&self, sent: &[Sent]) -> Result<Option<String>, ClientError> {
         let (client, name) = (self.copy.client()?, self.copy.client_name()?);
         let announced = announced(&client, &name);
         let is_known = self.copy.setting(ANNOUNCED)?.as_deref() == Some(announced.as_str());
-        if is_known || batch.iter().any(|(entry, ..)| entry.client != client) {
-            return self.api.ship(request).await;
-        }
-        let answers = self.api.ship_as(&name, request).await?;
-        match answers.author() {
-            Some(author) => {
-                self.copy.set_author_name(author)?;
-                self.copy.set_setting(ANNOUNCED, &announced)?;
-            }
-            None => self.unannounced = true,
-        }
-        Ok(answers)
+        let is_others = sent.iter().any(|sent| sent.entry.client != client);
+        Ok((!is_known && !is_others).then_some(name))
+    }
+
+    /// A request that told this name was taken; `author`: what the server calls the user, if it took note.
+    pub(super) fn note_told(&mut self, name: &str, author: Option<&str>) -> Result<(), ClientError> {
+        let Some(author) = author else {
+            self.unannounced = true;
+            return Ok(());
+        };
+        self.copy.set_author_name(author)?;
+        self.copy.set_setting(ANNOUNCED, &announced(&self.copy.client()?, name))
     }
 
     /// Tells a server that took no note of this client's name with its entries.

@@ -1,7 +1,7 @@
 //! Before operations are shipped: whether their records or their results arrive sooner, and what is learned from what came.
 
 use super::{Sync, value_cost};
-use crate::choice::{Cost, Known, Measured, Prediction, Ship, UNMEASURED_RATE, UNSEEN_PACE};
+use crate::choice::{Cost, Known, Measured, Prediction, Results, Ship, UNMEASURED_RATE, UNSEEN_PACE};
 use crate::log::LogEntry;
 use crate::modules::ModuleBook;
 use crate::transfer::Memory;
@@ -63,15 +63,16 @@ pub struct Planned {
 /// # Errors
 /// [`ClientError::Database`], [`ClientError::Io`].
 pub fn plan(copy: &WorkingCopy, book: &ModuleBook, ship: Option<Ship>) -> Result<Vec<Planned>, ClientError> {
-    let predictor = Predictor::new(copy, book, ship.unwrap_or(copy.config().ship))?;
     let memory = Memory::open(&copy.own_folder());
-    copy.pending()?.into_iter().map(|entry| predictor.plan(entry, &memory)).collect()
+    let predictor = Predictor::new(copy, book, &memory, ship.unwrap_or(copy.config().ship))?;
+    copy.pending()?.into_iter().map(|entry| predictor.plan(entry)).collect()
 }
 
 /// Predicts for one entry after the other.
 struct Predictor<'a> {
     copy: &'a WorkingCopy,
     book: &'a ModuleBook,
+    memory: &'a Memory,
     link: Measured,
     ship: Ship,
     /// Hashes of the modules that every server of this build has.
@@ -80,16 +81,18 @@ struct Predictor<'a> {
 
 impl<'a> Predictor<'a> {
     /// For the link as it was measured last.
-    fn new(copy: &'a WorkingCopy, book: &'a ModuleBook, ship: Ship) -> Result<Predictor<'a>, ClientError> {
-        let round_trip = copy.setting(ROUND_TRIP)?.and_then(|text| text.parse().ok()).map(Duration::from_micros);
-        let rate = copy.rate()?.map_or(UNMEASURED_RATE, |rate| rate as f64);
-        let link = Measured { round_trip: round_trip.unwrap_or_default(), rate };
-        Ok(Predictor { copy, book, link, ship, standard: book.standard_hashes() })
+    fn new(
+        copy: &'a WorkingCopy,
+        book: &'a ModuleBook,
+        memory: &'a Memory,
+        ship: Ship,
+    ) -> Result<Predictor<'a>, ClientError> {
+        Ok(Predictor { copy, book, memory, link: measured(copy)?, ship, standard: book.standard_hashes() })
     }
 
-    fn plan(&self, entry: LogEntry, memory: &Memory) -> Result<Planned, ClientError> {
+    fn plan(&self, entry: LogEntry) -> Result<Planned, ClientError> {
         if entry.kind == BodyKind::Value {
-            return self.plan_value(entry, memory);
+            return self.plan_value(entry);
         }
         let Some(prediction) = self.predict(&entry)? else {
             let link = self.link;
@@ -100,7 +103,7 @@ impl<'a> Predictor<'a> {
         Ok(Planned { entry, way, cost: prediction.chosen(), why: why(&prediction, self.ship) })
     }
 
-    fn plan_value(&self, entry: LogEntry, memory: &Memory) -> Result<Planned, ClientError> {
+    fn plan_value(&self, entry: LogEntry) -> Result<Planned, ClientError> {
         let changes = self.copy.lists(entry.number)?.changes;
         let (mut new, mut with_base) = (0, 0);
         for change in &changes {
@@ -108,7 +111,7 @@ impl<'a> Predictor<'a> {
             if self.copy.is_with_server(&hash)? || self.copy.is_produced(&hash, entry.number)? {
                 continue;
             }
-            let has_base = matches!(change.before, Before::File { hash } if memory.has_signature(&hash));
+            let has_base = matches!(change.before, Before::File { hash } if self.memory.has_signature(&hash));
             *(if has_base { &mut with_base } else { &mut new }) += 1;
         }
         let (way, why) = match (new, with_base) {
@@ -143,11 +146,23 @@ impl<'a> Predictor<'a> {
         let operation = known.cost(self.link);
         // Reading and compressing all results would cost more than it could save then.
         let results = match operation.is_bearable() {
-            true => entry.value_bytes,
-            false => value_cost::estimate(self.copy, entry)?,
+            true => Results { bytes: entry.value_bytes, read: 0 },
+            false => value_cost::predict(self.copy, self.memory, entry, operation.worth_reading())?,
         };
         Ok(Some(Prediction::new(operation, results, self.link, self.ship)))
     }
+}
+
+/// How long the answer to an operation is waited for before its results go too.
+pub(super) fn patience(entry: &LogEntry, link: Measured) -> Duration {
+    entry.prediction.map_or_else(|| link.cost(entry.value_bytes, 2.0, 0.0), |known| known.value).patience()
+}
+
+/// The link as it was measured last.
+pub(super) fn measured(copy: &WorkingCopy) -> Result<Measured, ClientError> {
+    let round_trip = copy.setting(ROUND_TRIP)?.and_then(|text| text.parse().ok()).map(Duration::from_micros);
+    let rate = copy.rate()?.map_or(UNMEASURED_RATE, |rate| rate as f64);
+    Ok(Measured { round_trip: round_trip.unwrap_or_default(), rate })
 }
 
 /// Why a way was taken.
@@ -186,7 +201,7 @@ impl Sync<'_> {
             (Ship::Auto, Some(_)) => Ship::Operation,
             (ship, _) => ship,
         };
-        let predictor = Predictor::new(self.copy, self.book, ship)?;
+        let predictor = Predictor::new(self.copy, self.book, &self.memory, ship)?;
         for entry in new {
             let Some(prediction) = predictor.predict(&entry)? else { continue };
             let taken = prediction.by_value && self.copy.ship_results(&entry, Reason::CheaperByValue)?;

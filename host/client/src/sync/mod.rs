@@ -15,6 +15,7 @@ mod parcels;
 mod parts;
 mod pull;
 mod put;
+mod race;
 mod rebase;
 mod replay;
 mod report;
@@ -24,6 +25,7 @@ mod send;
 mod setup;
 mod ship;
 mod signatures;
+mod under_way;
 mod undo;
 mod value_cost;
 
@@ -58,6 +60,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// What a sync tells while it goes on.
 pub trait Progress {
@@ -87,7 +90,9 @@ pub struct Sync<'a> {
     /// Paths and contents whose signatures are looked at when all is done.
     changed: signatures::Changed,
     /// Is an upload held up for what is more urgent?
-    holding: bool,
+    holding: watch::Sender<bool>,
+    /// How long nothing but slow answers was waited for.
+    waited: Duration,
     /// Contents in a row of which the server had no chunk.
     unknown_contents: u32,
     /// Has the server said that it takes no documents?
@@ -173,7 +178,8 @@ impl<'a> Sync<'a> {
             unindexed: BTreeMap::new(),
             memory: Memory::open(&copy.own_folder()),
             changed: signatures::Changed::default(),
-            holding: false,
+            holding: watch::Sender::default(),
+            waited: Duration::ZERO,
             unknown_contents: 0,
             no_documents: false,
             no_parcels: false,
@@ -257,11 +263,15 @@ impl<'a> Sync<'a> {
             self.append_changes()?;
             self.choose()?;
             let (begun, before) = (Instant::now(), counter.count());
+            self.waited = Duration::ZERO;
             self.ship(report).await?;
             self.note_left()?;
             self.announce().await?;
             self.note_round_trip()?;
-            self.copy.note_rate(counter.count().since(before).sent, begun.elapsed().as_secs_f64())?;
+            self.copy.note_rate(
+                counter.count().since(before).sent,
+                begun.elapsed().saturating_sub(self.waited).as_secs_f64(),
+            )?;
             self.release_ended(report)?;
             // A conflict makes copies, which are shipped in the next round.
             let conflicts = self.settle_conflicts(&mut report.pulled).await?;

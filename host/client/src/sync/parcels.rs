@@ -134,7 +134,7 @@ fn first_group(contents: &[Content]) -> usize {
 }
 
 /// What an upload of a parcel that begins with this content is remembered by.
-fn key(first: &Hash) -> Hash {
+pub(super) fn key(first: &Hash) -> Hash {
     Hash::derive("opship 1 parcel", first.as_bytes())
 }
 

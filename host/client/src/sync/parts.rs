@@ -2,6 +2,7 @@
 
 use super::Sync;
 use super::parcels::{MAX_IN_PARCEL, is_middling};
+use super::send::bases;
 use super::ship::Shipping;
 use crate::ClientError;
 use crate::log::LogEntry;
@@ -52,7 +53,7 @@ impl Sync<'_> {
         let changes = self.copy.lists(entry.number)?.changes;
         let mut parts = vec![self.list_part(PartKind::Changes, effect::encode_list(&changes)).await?];
         let unknown = self.not_with_server(entry, &changes)?;
-        let mut bases = self.bases(&changes);
+        let mut bases = bases(&self.memory, &changes);
         let unknown = self.send_documents(unknown, &mut bases).await?;
         let contents = if entry.sent || self.may_have_some()? { self.lacking(unknown).await? } else { unknown };
         let (mut inside, mut ahead, mut room) = (Vec::new(), Vec::new(), SMALL_BYTES.saturating_sub(length));
@@ -77,7 +78,7 @@ impl Sync<'_> {
     }
 
     /// Is one of these larger than the workspace takes? Asked once a sync, and only for what takes much longer than asking.
-    async fn would_be_refused(&mut self, contents: &[Content]) -> Result<bool, ClientError> {
+    pub(super) async fn would_be_refused(&mut self, contents: &[Content]) -> Result<bool, ClientError> {
         let Some(most) = contents.iter().map(|(_, bytes)| *bytes).max().filter(|most| *most >= ASK_LIMIT_FROM) else {
             return Ok(false);
         };
@@ -169,7 +170,7 @@ impl Sync<'_> {
                 }
             }
         }
-        let mut bases = self.bases(&changes);
+        let mut bases = bases(&self.memory, &changes);
         let blobs = self.send_documents(blobs, &mut bases).await?;
         self.upload(entry, &blobs, &bases, shipping).await
     }

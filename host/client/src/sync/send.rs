@@ -8,7 +8,7 @@ use super::{Sync, signatures};
 use crate::ClientError;
 use crate::log::LogEntry;
 use crate::net::{Api, DocumentName, documents_body, pack};
-use crate::transfer::{Like, Outcome, Signed, Upload, chunk_hashes, packed_length, small_document};
+use crate::transfer::{Like, Memory, Outcome, Signed, Upload, chunk_hashes, packed_length, small_document};
 use opship_record::effect::{After, Before, Change};
 use opship_record::limits::MAX_INLINE_PART;
 use opship_record::{Hash, TreePath};
@@ -30,8 +30,8 @@ const SAMPLED: usize = 16;
 const UNKNOWN_CONTENTS: u32 = 3;
 /// Up to this length a content is compressed both with its base and without.
 const COMPARED: u64 = 1 << 20;
-/// How often an upload looks whether something more urgent has come.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often is looked whether something has come that goes beside what is under way.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long an upload is held up at one time: what is more urgent may have to wait for the server.
 const HELD_FOR: Duration = Duration::from_secs(3);
 
@@ -47,32 +47,32 @@ struct Group {
     bytes: usize,
 }
 
-impl Sync<'_> {
-    /// For the contents that changes write, what was at their path before, or at one that is removed by the same changes and
-    /// has the same name or about the same length, as far as a signature of it is here.
-    pub(super) fn bases(&self, changes: &[Change]) -> Bases {
-        let mut removed = Vec::new();
-        for change in changes.iter().filter(|change| change.after == After::Removed) {
-            if let Before::File { hash } = change.before
-                && let Some(signature) = self.memory.signature(&hash)
-            {
-                removed.push((&change.path, hash, signature.length()));
-            }
+/// For the contents that changes write, what was at their path before, or at one that is removed by the same changes and
+/// has the same name or about the same length, as far as a signature of it is here.
+pub(super) fn bases(memory: &Memory, changes: &[Change]) -> Bases {
+    let mut removed = Vec::new();
+    for change in changes.iter().filter(|change| change.after == After::Removed) {
+        if let Before::File { hash } = change.before
+            && let Some(signature) = memory.signature(&hash)
+        {
+            removed.push((&change.path, hash, signature.length()));
         }
-        let mut bases = Bases::new();
-        for change in changes {
-            let Some((length, hash)) = change.after.blob().filter(|(length, _)| *length >= signatures::LEAST) else {
-                continue;
-            };
-            let base = match change.before {
-                Before::File { hash } => self.memory.has_signature(&hash).then_some(hash),
-                _ => alike(&removed, &change.path, length),
-            };
-            bases.extend(base.map(|base| (hash, base)));
-        }
-        bases
     }
+    let mut bases = Bases::new();
+    for change in changes {
+        let Some((length, hash)) = change.after.blob().filter(|(length, _)| *length >= signatures::LEAST) else {
+            continue;
+        };
+        let base = match change.before {
+            Before::File { hash } => memory.has_signature(&hash).then_some(hash),
+            _ => alike(&removed, &change.path, length),
+        };
+        bases.extend(base.map(|base| (hash, base)));
+    }
+    bases
+}
 
+impl Sync<'_> {
     /// Sends contents whose documents are small, together; gives those that are left.
     pub(super) async fn send_documents(
         &mut self,
@@ -295,19 +295,25 @@ impl Sync<'_> {
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
-            let now = self.copy.newest()?;
-            if self.holding || now == newest {
+            if self.is_holding() {
                 continue;
             }
-            newest = now;
-            if self.is_urgent(entry.number, shipping)? {
-                self.holding = true;
+            let now = self.copy.newest()?;
+            let is_newer = std::mem::replace(&mut newest, now) != now;
+            let has_answers = shipping.requests.have_answers(entry.number);
+            if has_answers || is_newer && self.is_urgent(entry.number, shipping)? {
+                self.holding.send_replace(true);
                 let passed = self.pass(entry, &hold, shipping).await;
-                self.holding = false;
+                self.holding.send_replace(false);
                 hold.send_replace(false);
                 passed?;
             }
         }
+    }
+
+    /// Is an upload held up for what is more urgent?
+    pub(super) fn is_holding(&self) -> bool {
+        *self.holding.borrow()
     }
 
     /// Ships what is urgent while the upload stands still, for a while at most.

@@ -1,9 +1,12 @@
 //! Shipping: ready entries in requests, answers as they come, what the server needs, until nothing moves.
 
 use super::report::{EntryReport, SyncReport};
-use super::{Sync, value_cost};
+use super::send::LOOK_EVERY;
+use super::under_way::{Beginning, Requests, Sent};
+use super::{Sync, choose, value_cost};
 use crate::ClientError;
-use crate::log::{LogEntry, Traffic};
+use crate::choice::LEAST_PATIENCE;
+use crate::log::{EntryState, LogEntry, Traffic};
 use crate::mend::Mended;
 use crate::net::HeldState;
 use opship_record::answer::{Answer, Need, Status, Verdict};
@@ -12,6 +15,7 @@ use opship_record::limits::MAX_REQUEST;
 use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use tokio::time::sleep_until;
 
 /// Bytes of entries in one request at most: enough to fill a link.
 const REQUEST_BYTES: usize = MAX_REQUEST / 4;
@@ -27,11 +31,10 @@ const REQUEST_ENTRIES: usize = 512;
 const TRIES: u32 = 8;
 /// Most bytes of an entry for which an upload is held up.
 const URGENT_BYTES: u64 = 256 << 10;
-/// How long one poll waits for an entry that takes long, in seconds.
-const POLL_SECONDS: u32 = 25;
 
 /// Where shipping stands, and what it tells.
 pub(super) struct Shipping<'a> {
+    pub(super) requests: Requests,
     progress: Progress,
     report: &'a mut SyncReport,
 }
@@ -50,6 +53,8 @@ struct Progress {
     left: BTreeSet<u64>,
     /// Entries with something that is not here as the entry names it.
     lacking: BTreeMap<u64, ClientError>,
+    /// The log's newest entry when it was last looked for what is ready.
+    newest: Option<(u64, EntryState)>,
 }
 
 impl Progress {
@@ -62,6 +67,7 @@ impl Progress {
             asked: BTreeSet::new(),
             left: BTreeSet::new(),
             lacking: BTreeMap::new(),
+            newest: None,
         }
     }
 
@@ -75,11 +81,11 @@ impl Progress {
     }
 }
 
-/// One request, with what each entry in it took to prepare, and the bytes that it takes of the request.
+/// One request.
 #[derive(Default)]
 struct Request {
     bytes: Vec<u8>,
-    entries: Vec<(LogEntry, Traffic, u64)>,
+    entries: Vec<Sent>,
 }
 
 impl Sync<'_> {
@@ -87,30 +93,41 @@ impl Sync<'_> {
     pub(super) async fn ship(&mut self, report: &mut SyncReport) -> Result<(), ClientError> {
         let (left, asked) = (self.held()?, self.brought_by_bundle().await?);
         let progress = Progress { left, asked, ..Progress::new() };
-        let mut shipping = Shipping { progress, report };
+        let mut shipping = Shipping { requests: Requests::new(), progress, report };
         self.settle_rebased(&mut shipping.report.pulled).await?;
         loop {
-            let batch = self.next_batch(&shipping, &|_| true)?;
-            if batch.is_empty() {
-                return Ok(());
+            let batch = self.ready(&mut shipping, &|_| true)?;
+            match batch.is_empty() {
+                true if shipping.requests.is_empty() => return Ok(()),
+                true => self.attend(&mut shipping, None).await?,
+                false => self.ship_batch(batch, &mut shipping).await?,
             }
-            self.ship_batch(batch, &mut shipping).await?;
-            self.settle_rebased(&mut shipping.report.pulled).await?;
-            self.mend(&mut shipping)?;
+            self.settle_soon(&mut shipping, None).await?;
         }
+    }
+
+    /// Waits for the answers that come soon, and puts in order what came of them.
+    async fn settle_soon(&mut self, shipping: &mut Shipping<'_>, beside: Option<u64>) -> Result<(), ClientError> {
+        while shipping.requests.is_brisk() {
+            self.attend(shipping, beside).await?;
+        }
+        self.settle_rebased(&mut shipping.report.pulled).await?;
+        self.mend(shipping)
     }
 
     /// Ships what is small and ready while the upload of `number`'s contents goes on. `false`: there was nothing.
     pub(super) async fn ship_urgent(&mut self, number: u64, shipping: &mut Shipping<'_>) -> Result<bool, ClientError> {
+        let acted = self.act(shipping, Some(number)).await?;
         let urgent = |entry: &LogEntry| entry.number != number && size(entry) <= URGENT_BYTES;
-        let batch = self.next_batch(shipping, &urgent)?;
-        if batch.is_empty() {
-            return Ok(false);
+        let batch = self.ready(shipping, &urgent)?;
+        let is_done = batch.is_empty();
+        if !is_done {
+            self.ship_batch(batch, shipping).await?;
         }
-        self.ship_batch(batch, shipping).await?;
-        self.settle_rebased(&mut shipping.report.pulled).await?;
-        self.mend(shipping)?;
-        Ok(true)
+        if acted || !is_done {
+            self.settle_soon(shipping, Some(number)).await?;
+        }
+        Ok(!is_done)
     }
 
     /// Is there something for [`Sync::ship_urgent`]?
@@ -185,6 +202,16 @@ impl Sync<'_> {
         ))
     }
 
+    /// What may go in a request now.
+    fn ready(
+        &self,
+        shipping: &mut Shipping<'_>,
+        is_wanted: &dyn Fn(&LogEntry) -> bool,
+    ) -> Result<Vec<LogEntry>, ClientError> {
+        shipping.progress.newest = self.copy.newest()?;
+        if shipping.requests.has_room() { self.next_batch(shipping, is_wanted) } else { Ok(Vec::new()) }
+    }
+
     /// Ready entries of those that are wanted, small ones first, each behind those in the batch that it waits for.
     fn next_batch(
         &self,
@@ -194,7 +221,8 @@ impl Sync<'_> {
         let pending = self.copy.pending()?;
         let unparked = |entry: &&LogEntry| !entry.is_parked();
         let unended: BTreeSet<u64> = pending.iter().filter(unparked).map(|entry| entry.sequence).collect();
-        let left_alone = |entry: &LogEntry| shipping.progress.left.contains(&entry.number) || entry.is_parked();
+        let out: BTreeSet<u64> = &shipping.progress.left | &shipping.requests.numbers();
+        let left_alone = |entry: &LogEntry| out.contains(&entry.number) || entry.is_parked();
         let is_candidate = |entry: &LogEntry| !left_alone(entry) && is_wanted(entry);
         let mut candidates: Vec<LogEntry> = pending.into_iter().filter(is_candidate).collect();
         candidates.sort_by_key(|entry| (size(entry), entry.number));
@@ -222,38 +250,87 @@ impl Sync<'_> {
         }
     }
 
+    /// Begins the request of a batch.
     async fn ship_batch(&mut self, batch: Vec<LogEntry>, shipping: &mut Shipping<'_>) -> Result<(), ClientError> {
-        let Request { bytes, entries } = self.request(batch, shipping).await?;
-        if entries.is_empty() {
+        let Request { bytes: body, entries: sent } = self.request(batch, shipping).await?;
+        if sent.is_empty() {
             return Ok(());
         }
-        self.copy.mark_sent(&entries.iter().map(|(entry, ..)| entry.number).collect::<Vec<_>>())?;
-        let counter = self.api.counter();
-        let (before, length) = (counter.count(), bytes.len() as u64);
-        let begun = Instant::now();
-        let (answers, sent) = match self.collect_answers(&entries, bytes).await {
-            // It was refused before it was read.
-            Err(error @ ClientError::Problem { status: 400..500 | 507, .. }) => {
-                for (entry, ..) in entries.iter().filter(|(entry, ..)| !entry.sent) {
-                    self.copy.mark_not_held(entry.number)?;
-                }
-                return Err(error);
+        self.copy.mark_sent(&sent.iter().map(|sent| sent.entry.number).collect::<Vec<_>>())?;
+        let (name, link) = (self.name_to_tell(&sent)?, choose::measured(self.copy)?);
+        let arriving = link.longest(body.len() as u64);
+        let runners = self.runners(&sent, link, arriving)?;
+        let slow_at = tokio::time::Instant::now() + arriving + LEAST_PATIENCE;
+        let beside = self.api.beside();
+        let api = std::mem::replace(&mut self.api, beside);
+        shipping.requests.begin(api, Beginning { body, sent, runners, name, slow_at });
+        Ok(())
+    }
+
+    /// Waits until something has come of the requests under way, or there may be something new to ship, and acts on it.
+    /// `beside`: an entry whose contents are being uploaded, which is left alone.
+    async fn attend(&mut self, shipping: &mut Shipping<'_>, beside: Option<u64>) -> Result<(), ClientError> {
+        loop {
+            let (begun, is_brisk) = (tokio::time::Instant::now(), shipping.requests.is_brisk());
+            let due = shipping.requests.due(beside.is_none());
+            let look = (!is_brisk).then_some(begun + LOOK_EVERY);
+            let until = due.into_iter().chain(look).min().unwrap_or(begun + LOOK_EVERY);
+            let heard = tokio::select! {
+                biased;
+                () = shipping.requests.hear() => true,
+                () = sleep_until(until) => false,
+            };
+            if !is_brisk {
+                self.waited += begun.elapsed();
             }
-            answers => answers?,
-        };
-        shipping.progress.took(begun.elapsed());
-        let mut overhead = counter.count().since(before);
-        overhead.sent = overhead.sent.saturating_sub(sent);
-        let overhead = share(overhead, entries.len() as u64);
-        for ((entry, mut traffic, bytes), answer) in entries.into_iter().zip(answers) {
-            traffic += overhead;
-            traffic.sent += on_the_wire(bytes, sent, length);
-            match answer {
-                Some(answer) => self.take(&entry, answer, traffic, shipping).await?,
-                None => drop(try_again(&mut shipping.progress, entry.number)),
+            shipping.requests.mark_slow();
+            if let Some((what, done, total)) = shipping.requests.step().filter(|_| heard) {
+                self.progress.step(what, done, total);
+            }
+            self.act(shipping, beside).await?;
+            let runner = if beside.is_none() { shipping.requests.take_runner() } else { None };
+            let has_raced = runner.is_some();
+            if let Some((told, runner)) = runner {
+                self.race(told, runner, shipping).await;
+            }
+            if heard || has_raced || due == Some(until) || self.copy.newest()? != shipping.progress.newest {
+                return Ok(());
             }
         }
-        Ok(())
+    }
+
+    /// Acts on the answers that are there: of a request that is answered soon on all at once. `false`: there were none.
+    async fn act(&mut self, shipping: &mut Shipping<'_>, beside: Option<u64>) -> Result<bool, ClientError> {
+        if let Some(api) = shipping.requests.free.take() {
+            self.api = api;
+        }
+        if let Some((name, author)) = shipping.requests.take_author() {
+            self.note_told(&name, author.as_deref())?;
+        }
+        let (counter, mut acted) = (self.api.counter(), false);
+        while let Some((Sent { entry, traffic, .. }, answer)) = shipping.requests.take_answer(beside, counter.count()) {
+            acted = true;
+            let before = counter.count();
+            self.take(&entry, answer, traffic, shipping).await?;
+            shipping.requests.charge(counter.count().since(before), None);
+        }
+        while let Some(ended) = shipping.requests.take_ended(beside.is_some()) {
+            match ended.end {
+                Some(Err(error)) => {
+                    let refused = matches!(error, ClientError::Problem { status: 400..500 | 507, .. });
+                    // It was refused before it was read.
+                    for sent in ended.sent.iter().filter(|sent| refused && !ended.is_taken && !sent.entry.sent) {
+                        self.copy.mark_not_held(sent.entry.number)?;
+                    }
+                    return Err(error);
+                }
+                _ => shipping.progress.took(ended.begun.elapsed()),
+            }
+            for sent in ended.sent {
+                try_again(&mut shipping.progress, sent.entry.number);
+            }
+        }
+        Ok(acted)
     }
 
     /// The request of a batch. An entry that lacks a content is left out, and so is what waits for it.
@@ -290,8 +367,8 @@ impl Sync<'_> {
                 break;
             }
             self.encode(&entry, parts)?.encode_into(&mut request.bytes);
-            let bytes = (request.bytes.len() - start) as u64;
-            request.entries.push((entry, counter.count().since(before), bytes));
+            let (traffic, bytes) = (counter.count().since(before), (request.bytes.len() - start) as u64);
+            request.entries.push(Sent { entry, traffic, bytes });
             if is_large {
                 break;
             }
@@ -314,27 +391,7 @@ impl Sync<'_> {
         Ok(first)
     }
 
-    /// Sends a request; gives the answer to each of its entries, and the bytes that its body took on the wire.
-    async fn collect_answers(
-        &mut self,
-        batch: &[(LogEntry, Traffic, u64)],
-        request: Vec<u8>,
-    ) -> Result<(Vec<Option<Answer>>, u64), ClientError> {
-        let mut by_sequence = BTreeMap::new();
-        let mut answers = self.ship_named(batch, request).await?;
-        while let Some(answer) = answers.next().await? {
-            if answer.sequence == 0 {
-                let detail = answer.detail.unwrap_or_else(|| "the request was refused".to_owned());
-                return Err(ClientError::Protocol { detail });
-            }
-            self.progress.step("shipping entries", by_sequence.len() as u64 + 1, batch.len() as u64);
-            by_sequence.insert(answer.sequence, answer);
-        }
-        let in_order = batch.iter().map(|(entry, ..)| by_sequence.remove(&entry.sequence)).collect();
-        Ok((in_order, answers.sent()))
-    }
-
-    fn encode(&self, entry: &LogEntry, parts: Vec<Part>) -> Result<Entry, ClientError> {
+    pub(super) fn encode(&self, entry: &LogEntry, parts: Vec<Part>) -> Result<Entry, ClientError> {
         let body = Body::decode(entry.kind, &entry.body)?;
         Ok(Entry::new(entry.client, entry.sequence, &entry.waits, body, parts))
     }
@@ -343,20 +400,12 @@ impl Sync<'_> {
     async fn take(
         &mut self,
         entry: &LogEntry,
-        mut answer: Answer,
+        answer: Answer,
         traffic: Traffic,
         shipping: &mut Shipping<'_>,
     ) -> Result<(), ClientError> {
         let counter = self.api.counter();
         let before = counter.count();
-        while answer.status == Status::Accepted {
-            self.progress.step("waiting for a long replay", 0, 0);
-            let location = answer.location.clone().unwrap_or_default();
-            match self.api.poll(&location, POLL_SECONDS).await? {
-                Some(next) => answer = next,
-                None => return Err(ClientError::Protocol { detail: "no answer at an entry's address".to_owned() }),
-            }
-        }
         match answer.status {
             Status::Ended | Status::Accepted => {}
             Status::Parked if self.waits_for_unended(&answer)? => {
@@ -393,8 +442,13 @@ impl Sync<'_> {
             Status::Failed => drop(try_again(&mut shipping.progress, entry.number)),
             Status::Forked => {
                 self.copy.set_forked()?;
-                self.leave_forked_identity().await?;
-                return Ok(());
+                // What the server may still read under the old identity must not move to a new one: the next sync does this.
+                if shipping.requests.are_read() {
+                    return self.leave_forked_identity().await;
+                }
+                shipping.progress.left.insert(entry.number);
+                let detail = Some("this folder is a copy and takes an identity of its own; sync again".to_owned());
+                return self.report(entry, &Answer { detail, ..Answer::new(entry.sequence, Status::Failed) }, shipping);
             }
         }
         let mut traffic = traffic;
@@ -521,12 +575,12 @@ fn size(entry: &LogEntry) -> u64 {
 }
 
 /// An entry's share of what a request takes besides the entries themselves.
-fn share(traffic: Traffic, entries: u64) -> Traffic {
+pub(super) fn share(traffic: Traffic, entries: u64) -> Traffic {
     Traffic { sent: traffic.sent.div_ceil(entries.max(1)), received: traffic.received.div_ceil(entries.max(1)) }
 }
 
 /// An entry's share of a request's body, `sent` bytes on the wire and `length` before it was compressed.
-fn on_the_wire(bytes: u64, sent: u64, length: u64) -> u64 {
+pub(super) fn on_the_wire(bytes: u64, sent: u64, length: u64) -> u64 {
     let share = (u128::from(bytes) * u128::from(sent)).div_ceil(u128::from(length.max(1)));
     u64::try_from(share).unwrap_or(bytes)
 }

@@ -7,5 +7,5 @@ mod upload;
 
 pub(crate) use download::{Base, download, finished, keep_finished, unpack_small};
 pub(crate) use memory::Memory;
-pub(crate) use source::{Counting, Plain, Signed, chunk_hashes, packed_length, small_document};
+pub(crate) use source::{Counting, Plain, Signed, chunk_hashes, packed_length, packed_sample, small_document};
 pub(crate) use upload::{Like, Outcome, Upload};

@@ -3,7 +3,7 @@
 use crate::ClientError;
 use opship_record::Hash;
 use opship_record::limits::MAX_INLINE_PART;
-use opship_residual::{Signature, Signer, chunks, delta, packed};
+use opship_residual::{BLOCK, Signature, Signer, chunks, delta, packed};
 use opship_world::FileContent;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -101,6 +101,37 @@ pub(crate) fn packed_length(
     make().map(|counted| counted.0).map_err(ClientError::io("reading a content to ship"))
 }
 
+/// Bytes of a piece of a sample, and how many pieces there are.
+const PIECE: u64 = 512 << 10;
+const PIECES: u64 = 16;
+
+/// About what the compressed document of a long content with a base takes, by pieces from all over it. Blocks.
+///
+/// # Errors
+/// [`ClientError::Io`] if the content cannot be read as it is.
+pub(crate) fn packed_sample(content: &Arc<dyn FileContent>, base: (&Hash, &Signature)) -> Result<u64, ClientError> {
+    let length = content.length();
+    if length <= PIECE * PIECES {
+        return packed_length(content, Some(base));
+    }
+    let failed = || ClientError::io("reading a content to ship");
+    let mut sample = Vec::new();
+    for number in 0..PIECES {
+        // In whole blocks: where nothing moved they are those of the base.
+        let offset = (length - PIECE) / (PIECES - 1) * number / BLOCK as u64 * BLOCK as u64;
+        let mut piece = Plain { content: Arc::clone(content), offset }.take(PIECE);
+        piece.read_to_end(&mut sample).map_err(failed())?;
+    }
+    let read = sample.len() as u64;
+    let encoder = packed::Encoder::new(Counting(0), read).map_err(failed())?;
+    let made = delta::make(sample.as_slice(), read, Some(base), encoder).map_err(failed())?;
+    // Where something moved, a part of a block at each end of a piece is not found, which the content does not have.
+    let edges = PIECES * 2 * BLOCK as u64;
+    let differing = made.finish().map_err(failed())?.0.saturating_sub(edges);
+    let whole = u128::from(differing) * u128::from(length) / u128::from(read.max(1));
+    Ok(u64::try_from(whole).unwrap_or(u64::MAX))
+}
+
 /// Counts what is written.
 pub(crate) struct Counting(pub(crate) u64);
 
@@ -129,5 +160,45 @@ impl Write for Short {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use opship_world::MemoryContent;
+
+    fn noise(mut seed: u64, length: usize) -> Vec<u8> {
+        let mut next = || {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed.to_le_bytes()
+        };
+        std::iter::repeat_with(&mut next).flatten().take(length).collect()
+    }
+
+    /// What a sample says that a content takes with a base, and what it takes.
+    fn sampled(base: &[u8], content: Vec<u8>) -> (u64, u64) {
+        let (hash, signature) = (Hash::of(base), Signature::of(base));
+        let content: Arc<dyn FileContent> = Arc::new(MemoryContent::new(content));
+        let base = Some((&hash, &signature));
+        (packed_sample(&content, (&hash, &signature)).unwrap(), packed_length(&content, base).unwrap())
+    }
+
+    #[test]
+    fn a_sample_tells_an_edit_from_another_content() {
+        let old = noise(7, 24 << 20);
+        let (mut edited, inserted) = (old.clone(), [b"in front", old.as_slice()].concat());
+        edited[12_345_678..12_345_688].fill(0);
+        for content in [old.clone(), edited, inserted] {
+            let (said, is) = sampled(&old, content);
+            assert!(said < 100_000 && is < 100_000, "{said} {is}");
+        }
+        let (said, is) = sampled(&old, [&old[..12 << 20], &noise(8, 12 << 20)].concat());
+        assert!(said.abs_diff(is) < is / 4, "{said} {is}");
+        let (said, is) = sampled(&old, noise(9, 24 << 20));
+        assert!(said.abs_diff(is) < is / 50, "{said} {is}");
     }
 }

@@ -29,6 +29,8 @@ pub enum Do<'a> {
     Grow(u32),
     /// Traps.
     Trap,
+    /// Counts so far, which takes time.
+    Count(u32),
     /// Never ends.
     Loop,
 }
@@ -68,6 +70,11 @@ pub fn module(name: &str, actions: &[Do<'_>]) -> Vec<u8> {
                 let grown = format!("(i32.eq (memory.grow (i32.const {pages})) (i32.const -1))");
                 writeln!(body, "(if {grown} (then (call $exit (i32.const 99))))").unwrap();
             }
+            Do::Count(to) => {
+                let next = "(local.set $count (i32.add (local.get $count) (i32.const 1)))";
+                writeln!(body, "(local.set $count (i32.const 0))").unwrap();
+                writeln!(body, "(loop $on {next} (br_if $on (i32.ne (local.get $count) (i32.const {to}))))").unwrap();
+            }
             Do::Trap => body.push_str("unreachable\n"),
             Do::Loop => body.push_str("(loop $again (br $again))\n"),
         }
@@ -84,7 +91,7 @@ pub fn module(name: &str, actions: &[Do<'_>]) -> Vec<u8> {
         (memory (export "memory") 2)
         {data}
         (func (export "{name}"))
-        (func (export "_start") (local $fd i32)
+        (func (export "_start") (local $fd i32) (local $count i32)
             (i32.store (i32.const 16) (i32.const {BUFFER}))
             (i32.store (i32.const 20) (i32.const 65536))
             {body}))"#
