@@ -222,6 +222,17 @@ fn what_a_native_run_replaced_of_an_operation_that_is_dropped() {
 }
 
 #[test]
+fn what_a_restore_replaced_of_an_operation_that_is_dropped_later() {
+    let two = parked(&["sort", "--", "-o", "g", "p", "q"]);
+    two.place.ok(&two.here, ["sync"]);
+    two.place.ok(&two.here, ["restore", "g", "--version", "2"]);
+    two.place.ok(&two.here, ["sync"]);
+    two.place.ok(&two.here, ["sync"]);
+    two.come_together();
+    two.all_are_there(&[MERGED, "x\n", "mine\n", "theirs\n"]);
+}
+
+#[test]
 fn what_was_moved_from_an_operation_that_is_dropped_and_then_replaced() {
     for sync_between in [false, true] {
         let two = parked(&["sort", "--", "-o", "out", "p", "q"]);

@@ -2,12 +2,13 @@
 
 use crate::conflict::move_beside;
 use crate::db::keep::{self, Displaced};
-use crate::db::log;
+use crate::db::{log, waits};
 use crate::exchange::hash_at;
 use crate::fs::{Found, is_absent};
 use crate::staging::{Staging, kept_path};
 use crate::working_copy::Shared;
 use crate::{ClientError, EntryState, WorkingCopy};
+use opship_record::effect::{After, Change};
 use opship_record::node::Kind;
 use opship_record::{Hash, TreePath};
 
@@ -68,6 +69,10 @@ pub(crate) fn release_displaced_if(
     let mut copies = Vec::new();
     let all = keep::displaced_of(&shared.db.read(), entry)?;
     for displaced in all.into_iter().filter(may_go) {
+        if let Some(maker) = unended_maker(shared, &displaced)? {
+            keep::give_displaced(&shared.db.read(), &displaced.file, maker)?;
+            continue;
+        }
         match drop_displaced(shared, &displaced)? {
             Dropped::Stays => continue,
             Dropped::Gone => {}
@@ -76,6 +81,27 @@ pub(crate) fn release_displaced_if(
         keep::remove_displaced(&shared.db.read(), &displaced.file)?;
     }
     Ok(copies)
+}
+
+/// The entry that made what was displaced and has not ended: a parked operation keeps back nobody who replaces its results, and
+/// they are nowhere else.
+fn unended_maker(shared: &Shared, displaced: &Displaced) -> Result<Option<u64>, ClientError> {
+    let db = shared.db.read();
+    for number in waits::writers(&db, &displaced.path)?.into_iter().filter(|number| *number != displaced.entry) {
+        let makes = |change: &Change| change.path == displaced.path && is_made(&change.after, displaced.hash.as_ref());
+        if log::get(&db, number)?.state != EntryState::Ended && log::lists(&db, number)?.changes.iter().any(makes) {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
+}
+
+fn is_made(after: &After, hash: Option<&Hash>) -> bool {
+    match after {
+        After::File { hash: made, .. } => Some(made) == hash,
+        After::Symlink { target, .. } => hash == Some(&Hash::of(target)),
+        _ => false,
+    }
 }
 
 /// Drops all displaced files, before `.opship` goes with them. The caller has the lock.

@@ -286,9 +286,10 @@ fn print_parked(parked: &[LogEntry]) {
     let parked: Vec<u64> = parked.iter().map(|entry| entry.number).collect();
     let Some(first) = parked.first() else { return };
     let all = parked.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let (entries, are) = if parked.len() == 1 { ("entry", "is") } else { ("entries", "are") };
+    let (entries, are, they) =
+        if parked.len() == 1 { ("entry", "is", "it needs") } else { ("entries", "are", "they need") };
     output::note(&format!(
-        "{entries} {all} {are} parked: what they need ended in a conflict, or was refused. 'opship drop {first}' takes that one out of the log, with \
+        "{entries} {all} {are} parked: what {they} ended in a conflict, or was refused. 'opship drop {first}' takes that one out of the log, with \
          those that need it; the files stay as they are here, and what was replaced in between is kept beside. Run the \
          commands again on what is there now, if you still want their results"
     ));
