@@ -18,6 +18,11 @@ impl WorkingCopy {
         log::in_state(&self.shared.db.read(), EntryState::Pending)
     }
 
+    /// The number of the newest entry that waits.
+    pub(crate) fn newest_unended(&self) -> Result<Option<u64>, ClientError> {
+        Ok(log::newest_in_state(&self.shared.db.read(), EntryState::Pending)?)
+    }
+
     /// The newest entries with a number under `before`, newest first.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const LEFT: &str = "log.left";
 
 impl WorkingCopy {
-    /// The unended entries up to this number are left for now.
+    /// A sync has been through the unended entries up to this number, and they wait for something else than a sync.
     ///
     /// # Errors
     /// [`ClientError::Database`].

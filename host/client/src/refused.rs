@@ -37,11 +37,10 @@ impl WorkingCopy {
         Ok(self.shared.db.write(|db| refused::forget(db, number))? > 0)
     }
 
-    /// The paths at which something was refused: what stands there is not what the index says.
-    pub(crate) fn refused_paths(&self) -> Result<BTreeSet<TreePath>, ClientError> {
-        let all = refused::all(&self.shared.db.read())?;
-        let stands = |one: &Refused| self.content_at(&one.path, &one.hash).is_some();
-        Ok(all.into_iter().filter(stands).map(|one| one.path).collect())
+    /// Does something stand at a path that was refused, and so is not what the index says?
+    pub(crate) fn is_refused_at(&self, path: &TreePath) -> Result<bool, ClientError> {
+        let refused = refused::at(&self.shared.db.read(), path)?;
+        Ok(refused.is_some_and(|hash| self.content_at(path, &hash).is_some()))
     }
 
     /// Leaves what was refused out of what a walk found.

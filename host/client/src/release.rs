@@ -83,17 +83,17 @@ pub(crate) fn release_displaced_if(
     Ok(copies)
 }
 
-/// The entry that made what was displaced and has not ended: a parked operation keeps back nobody who replaces its results, and
-/// they are nowhere else.
+/// The earlier entry that made what was displaced, or moved it there, and has not ended: its bytes are nowhere else. What
+/// replaced them may end before, as a value does that needs not wait for a parked operation, or one that was dropped.
 fn unended_maker(shared: &Shared, displaced: &Displaced) -> Result<Option<u64>, ClientError> {
     let db = shared.db.read();
-    for number in waits::writers(&db, &displaced.path)?.into_iter().filter(|number| *number != displaced.entry) {
+    for number in waits::writers(&db, &displaced.path)?.into_iter().filter(|number| *number < displaced.entry) {
         let makes = |change: &Change| change.path == displaced.path && is_made(&change.after, displaced.hash.as_ref());
         if log::get(&db, number)?.state != EntryState::Ended && log::lists(&db, number)?.changes.iter().any(makes) {
             return Ok(Some(number));
         }
     }
-    Ok(None)
+    Ok(waits::mover(&db, &displaced.path, displaced.entry)?)
 }
 
 fn is_made(after: &After, hash: Option<&Hash>) -> bool {

@@ -255,7 +255,7 @@ fn print(report: &SyncReport, pending: &[LogEntry], verbose: bool) {
             ));
         }
     }
-    print_parked(&pending.iter().filter(|entry| entry.is_parked()).cloned().collect::<Vec<_>>());
+    print_parked(pending);
     print_replayed(&report.pulled.replayed, verbose);
     print_left_alone(&report.pulled.deferred, verbose);
     for (path, reason) in &report.pulled.names {
@@ -282,8 +282,8 @@ fn print(report: &SyncReport, pending: &[LogEntry], verbose: bool) {
 }
 
 /// Entries that wait for a conflict: dropping the first takes those with it that need it.
-fn print_parked(parked: &[LogEntry]) {
-    let parked: Vec<u64> = parked.iter().map(|entry| entry.number).collect();
+fn print_parked(pending: &[LogEntry]) {
+    let parked: Vec<u64> = pending.iter().filter(|entry| entry.is_parked()).map(|entry| entry.number).collect();
     let Some(first) = parked.first() else { return };
     let all = parked.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let (entries, are, they) =

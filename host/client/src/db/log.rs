@@ -123,6 +123,14 @@ pub(crate) fn in_state(db: &Connection, state: EntryState) -> Result<Vec<LogEntr
     entries.into_iter().map(|entry| with_waits(db, entry)).collect()
 }
 
+/// The number of the newest entry in a state.
+pub(crate) fn newest_in_state(db: &Connection, state: EntryState) -> rusqlite::Result<Option<u64>> {
+    let newest: Option<i64> = db
+        .prepare_cached("SELECT max(number) FROM entry WHERE state = ?1")?
+        .query_row([state as u8], |row| row.get(0))?;
+    Ok(newest.map(uint))
+}
+
 /// The newest entry of a kind that has no verdict yet.
 pub(crate) fn newest_pending(db: &Connection, kind: BodyKind) -> Result<Option<LogEntry>, ClientError> {
     let sql = format!("SELECT {COLUMNS} FROM entry WHERE state = 1 AND kind = ?1 ORDER BY number DESC LIMIT 1");

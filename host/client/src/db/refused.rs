@@ -2,7 +2,7 @@
 
 use super::{damaged, int};
 use opship_record::{Hash, TreePath};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 /// A content that stays here alone.
 pub(crate) struct Refused {
@@ -28,6 +28,13 @@ pub(crate) fn all(db: &Connection) -> rusqlite::Result<Vec<Refused>> {
         Ok(Refused { path, hash: Hash::from_bytes(row.get(1)?), reason: row.get(2)? })
     };
     db.prepare_cached("SELECT path, hash, reason FROM refused ORDER BY path")?.query_map([], read)?.collect()
+}
+
+/// The content that was refused at a path.
+pub(crate) fn at(db: &Connection, path: &TreePath) -> rusqlite::Result<Option<Hash>> {
+    db.prepare_cached("SELECT hash FROM refused WHERE path = ?1")?
+        .query_row([path.as_str()], |row| Ok(Hash::from_bytes(row.get(0)?)))
+        .optional()
 }
 
 /// What an entry was refused for is offered again; gives how many paths that are.

@@ -3,7 +3,7 @@
 //! What an entry uses is kept by path: it may read or write what stands there (the *node*), the directory's *listing*,
 //! or all that lies *below*. Two entries must keep their order where one writes what the other reads or writes.
 
-use super::{below, int, keep, uint};
+use super::{below, int, uint};
 use crate::ClientError;
 use crate::log::LogEntry;
 use opship_record::effect::{After, Before, Change};
@@ -33,12 +33,12 @@ pub(crate) fn insert(db: &Connection, number: u64, body: &Body, lists: &Lists) -
     let (mut hard, soft) = (waits(db, number, &uses)?, produced_by(db, number, &named(body, lists))?);
     if matches!(body, Body::Value(_)) {
         // One that is parked ends when somebody says so, and what people write must not wait for that.
-        let mut parked = BTreeSet::new();
-        for waited in &hard {
-            let entry = super::log::get(db, *waited)?;
-            parked.extend((entry.kind == BodyKind::Operation && entry.is_parked()).then_some(*waited));
+        for waited in hard.clone() {
+            let entry = super::log::get(db, waited)?;
+            if entry.kind == BodyKind::Operation && entry.is_parked() {
+                hard.remove(&waited);
+            }
         }
-        hard.retain(|waited| !parked.contains(waited));
     }
     let mut statement = db.prepare_cached("INSERT OR IGNORE INTO wait (entry, waits_for, hard) VALUES (?1, ?2, ?3)")?;
     for (waited, hard) in hard.iter().map(|n| (*n, true)).chain(soft.iter().map(|n| (*n, false))) {
@@ -79,15 +79,10 @@ pub(crate) fn settle(db: &Connection, number: u64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Who waits for this entry waits for what it waits for instead: it is taken out of the middle of a chain. What is kept for
-/// it may be all that is left of what earlier entries made, which will end without it: it is kept for those.
+/// Who waits for this entry waits for what it waits for instead: it is taken out of the middle of a chain. The copies that are
+/// kept for it may be all that is left of what earlier entries made: they are kept for those.
 pub(crate) fn pass_on(db: &Connection, number: u64) -> rusqlite::Result<()> {
     keep_for_earlier(db, number)?;
-    for displaced in keep::displaced_of(db, number)? {
-        if let Some(maker) = maker_before(db, number, &displaced.path)? {
-            keep::give_displaced(db, &displaced.file, maker)?;
-        }
-    }
     for sql in [
         "INSERT INTO wait (entry, waits_for, hard) \
          SELECT behind.entry, before.waits_for, min(behind.hard, before.hard) \
@@ -100,18 +95,17 @@ pub(crate) fn pass_on(db: &Connection, number: u64) -> rusqlite::Result<()> {
     remove(db, number)
 }
 
-/// The newest unended entry that an entry waits for and that wrote a path, or moved something above it.
-fn maker_before(db: &Connection, number: u64, path: &TreePath) -> rusqlite::Result<Option<u64>> {
+/// The newest unended entry before `number` that moved or removed a path with all below, or something above it.
+pub(crate) fn mover(db: &Connection, path: &TreePath, number: u64) -> rusqlite::Result<Option<u64>> {
     let mut statement = db.prepare_cached(
-        "SELECT max(wait.waits_for) FROM wait JOIN entry ON entry.number = wait.waits_for \
-         JOIN entry_path ON entry_path.entry = wait.waits_for \
-         WHERE wait.entry = ?1 AND entry.state < 2 AND entry_path.path = ?2 AND entry_path.uses & ?3",
+        "SELECT max(entry) FROM entry_path JOIN entry ON entry.number = entry_path.entry \
+         WHERE path = ?1 AND entry < ?2 AND uses & ?3 AND entry.state < 2",
     )?;
     for at in std::iter::successors(Some(path.clone()), TreePath::parent) {
-        let writes = if at == *path { WRITES_NODE | WRITES_BELOW } else { WRITES_BELOW };
-        let maker: Option<i64> = statement.query_row(params![int(number), at.as_str(), writes], |row| row.get(0))?;
-        if maker.is_some() {
-            return Ok(maker.map(uint));
+        let mover: Option<i64> =
+            statement.query_row(params![at.as_str(), int(number), WRITES_BELOW], |row| row.get(0))?;
+        if mover.is_some() {
+            return Ok(mover.map(uint));
         }
     }
     Ok(None)

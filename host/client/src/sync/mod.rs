@@ -285,7 +285,7 @@ impl<'a> Sync<'a> {
 
     /// What waits still waits for something else than this sync.
     fn note_left(&self) -> Result<(), ClientError> {
-        self.copy.pending()?.last().map_or(Ok(()), |entry| self.copy.note_left(entry.number))
+        self.copy.newest_unended()?.map_or(Ok(()), |number| self.copy.note_left(number))
     }
 
     /// Lets the server say whether it has the version that the working copy stands on.

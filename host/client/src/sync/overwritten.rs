@@ -6,7 +6,7 @@ use super::{PullReport, Sync};
 use crate::ClientError;
 use crate::db::conflicts::Undecided;
 use crate::log::LogEntry;
-use opship_record::effect::{After, Before};
+use opship_record::effect::After;
 use opship_record::node::Content;
 use opship_record::{Hash, TreePath};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,16 +19,12 @@ pub(super) struct Staying {
 }
 
 impl Staying {
-    pub(super) fn add(&mut self, state: &Before) {
-        match state {
-            Before::File { hash } => drop(self.files.insert(*hash)),
-            Before::Symlink { target } => drop(self.links.insert(target.clone())),
-            Before::Absent { .. } | Before::Directory | Before::Kind { .. } => {}
-        }
-    }
-
     pub(super) fn add_content(&mut self, content: &Content) {
-        self.add(&Before::of(content));
+        match content {
+            Content::File { hash, .. } => drop(self.files.insert(*hash)),
+            Content::Symlink { target } => drop(self.links.insert(target.clone())),
+            Content::Directory => {}
+        }
     }
 
     pub(super) fn add_after(&mut self, after: &After) {

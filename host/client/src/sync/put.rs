@@ -25,10 +25,10 @@ pub(super) use super::pull::State;
 impl Sync<'_> {
     /// Brings paths to states that the server, or this folder, has the contents of. Those that are so already stay.
     pub(super) async fn put(&mut self, states: Vec<State>, command: &str) -> Result<PutReport, ClientError> {
-        let (mut changing, refused) = (Vec::new(), self.copy.refused_paths()?);
+        let mut changing = Vec::new();
         // Of two states of one path the later counts.
         for (path, node) in states.into_iter().collect::<BTreeMap<_, _>>() {
-            if refused.contains(&path) {
+            if self.copy.is_refused_at(&path)? {
                 let reason = "what the server refused stands there; move it elsewhere first".to_owned();
                 return Err(ClientError::InTheWay { path, reason });
             }

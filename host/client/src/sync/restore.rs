@@ -84,9 +84,9 @@ impl Sync<'_> {
     }
 
     fn would_change(&self, states: Vec<State>) -> Result<PutReport, ClientError> {
-        let (mut report, refused) = (PutReport::default(), self.copy.refused_paths()?);
+        let mut report = PutReport::default();
         for (path, node) in states {
-            if self.copy.node(&path)? != node || refused.contains(&path) {
+            if self.copy.node(&path)? != node || self.copy.is_refused_at(&path)? {
                 report.paths.push(path);
             }
         }
