@@ -124,6 +124,22 @@ impl Place {
         self.ok(&path, ["init", "--server", &server.url(), "--workspace", workspace]);
         path
     }
+
+    /// Two working copies of one workspace, `here` and `there`, that hold these files.
+    pub fn pair(&self, server: &Server, files: &[(&str, &str)]) -> (PathBuf, PathBuf) {
+        let here = self.init(server, "here", "main");
+        for (name, text) in files {
+            std::fs::write(here.join(name), text).unwrap();
+        }
+        self.ok(&here, ["sync"]);
+        (here, self.there(server))
+    }
+
+    /// Another working copy of the workspace `main`, `there`.
+    pub fn there(&self, server: &Server) -> PathBuf {
+        self.ok(&self.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
+        self.path("there")
+    }
 }
 
 impl Default for Place {

@@ -131,8 +131,7 @@ fn each_link_of_a_chain_ends_in_each_way_and_nothing_is_lost() {
     let largest = input("", 1, Refused).len();
     place.ok(&here, ["sync"]);
     place.ok(&here, ["admin", "workspace", "set", "main", &format!("largest-file={largest}")]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let there = place.there(&server);
     let mut recorded = Vec::new();
     for (name, chain) in &chains {
         for (number, link) in (1..).zip(chain) {

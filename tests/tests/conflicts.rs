@@ -18,13 +18,7 @@ struct Two {
 fn two(files: &[(&str, &str)]) -> Two {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    for (name, text) in files {
-        fs::write(here.join(name), text).unwrap();
-    }
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, files);
     Two { place, _server: server, here, there }
 }
 

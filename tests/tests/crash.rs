@@ -147,11 +147,7 @@ fn a_lost_answer_repeats_nothing() {
 fn a_pull_that_was_cut_off_misses_nothing_that_came_later() {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("a"), "a").unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[("a", "a")]);
     fs::create_dir(here.join("d")).unwrap();
     fs::write(here.join("d/f"), "f").unwrap();
     fs::write(here.join("a"), "b").unwrap();
@@ -178,8 +174,7 @@ fn settling_killed_at(point: &str) {
     fs::remove_file(here.join("output")).unwrap();
     fs::write(here.join("other"), "other\n").unwrap();
     place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let there = place.there(&server);
     fs::write(there.join("input"), "theirs\n").unwrap();
     fs::write(there.join("output"), "theirs\n").unwrap();
     place.ok(&there, ["sync"]);
@@ -221,10 +216,7 @@ fn client_settling_before_what_comes() {
 fn client_between_setting_something_aside_and_putting_it_beside() {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[]);
     fs::create_dir(there.join("folder")).unwrap();
     fs::write(there.join("folder/file"), "theirs\n").unwrap();
     place.ok(&there, ["sync"]);

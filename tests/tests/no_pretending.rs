@@ -28,11 +28,7 @@ fn with_replay_disabled_nothing_is_matched_and_nothing_is_lost() {
 fn stale_input() -> (Place, Server, PathBuf, PathBuf) {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("input"), "b\na\n").unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[("input", "b\na\n")]);
     fs::write(there.join("input"), "other\n").unwrap();
     place.ok(&there, ["sync"]);
     (place, server, here, there)
@@ -61,11 +57,7 @@ fn an_operation_on_a_stale_input_is_run_again_and_its_own_result_is_kept_on_the_
 fn two_clients_that_change_one_file_keep_both_states() {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("notes.txt"), "start\n").unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[("notes.txt", "start\n")]);
     fs::write(there.join("notes.txt"), "theirs\n").unwrap();
     place.ok(&there, ["sync"]);
     fs::write(here.join("notes.txt"), "mine\n").unwrap();
@@ -81,12 +73,7 @@ fn two_clients_that_change_one_file_keep_both_states() {
 fn operations_that_do_not_touch_each_other_both_match() {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("a"), "2\n1\n").unwrap();
-    fs::write(here.join("b"), "4\n3\n").unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[("a", "2\n1\n"), ("b", "4\n3\n")]);
     place.ok(&here, ["run", "sort", "--", "-o", "a.sorted", "a"]);
     place.ok(&there, ["run", "sort", "--", "-o", "b.sorted", "b"]);
     place.ok(&there, ["sync"]);

@@ -18,11 +18,7 @@ struct Two {
 fn two() -> Two {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("f"), "pear\napple\n").unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[("f", "pear\napple\n")]);
     Two { place, server, here, there }
 }
 

@@ -17,11 +17,7 @@ struct Three {
 fn stale() -> Three {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("input"), "b\na\n").unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[("input", "b\na\n")]);
     fs::write(there.join("input"), "d\nc\n").unwrap();
     place.ok(&there, ["sync"]);
     Three { place, server, here, there }

@@ -20,10 +20,7 @@ struct Two {
 fn two() -> Two {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[]);
     let two = Two { place, server, here, there };
     two.limit("100 kB");
     two

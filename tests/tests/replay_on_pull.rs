@@ -18,11 +18,7 @@ struct Two {
 fn two() -> Two {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    fs::write(here.join("input"), lines(1)).unwrap();
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[("input", &lines(1))]);
     Two { place, _server: server, here, there }
 }
 

@@ -18,13 +18,7 @@ struct Restored {
 fn restored() -> Restored {
     let place = Place::new();
     let server = Server::start(&place);
-    let here = place.init(&server, "here", "main");
-    for (name, text) in [("file", "one"), ("old", "old"), ("lines", "b\na\n")] {
-        fs::write(here.join(name), text).unwrap();
-    }
-    place.ok(&here, ["sync"]);
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let (here, there) = place.pair(&server, &[("file", "one"), ("old", "old"), ("lines", "b\na\n")]);
     let address = server.authority();
     let start = || Server::start_with(&place, "data", |command| command.args(["--listen", &address]));
     assert!(server.stop().success());

@@ -22,8 +22,7 @@ fn two() -> Two {
     let place = Place::new();
     let server = Server::start(&place);
     let here = place.init(&server, "here", "main");
-    place.ok(&place.path(""), ["clone", &format!("{}/main", server.url()), "there"]);
-    let there = place.path("there");
+    let there = place.there(&server);
     Two { place, server, here, there }
 }
 

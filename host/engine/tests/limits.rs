@@ -68,32 +68,39 @@ fn the_limit_holds_for_each_step_anew() {
     assert_eq!(finished.outcome.lists.exits, [8, 8, 8]);
 }
 
-/// Throws and catches a million times and keeps every exception.
-const EXCEPTIONS: &str = r#"(module
+/// Throws, catches, and gives the exception.
+const ONE: &str = r#"
     (tag $e (param i64 i64 i64 i64 i64 i64 i64 i64))
-    (table $kept 1000000 exnref)
     (func $one (result exnref)
         (block $h (result i64 i64 i64 i64 i64 i64 i64 i64 exnref)
             (try_table (catch_ref $e $h)
                 (throw $e (i64.const 1) (i64.const 2) (i64.const 3) (i64.const 4)
                     (i64.const 5) (i64.const 6) (i64.const 7) (i64.const 8)))
             (unreachable))
-        (return))
-    (func (export "_start") (local $n i32)
-        (loop $more
-            (table.set $kept (local.get $n) (call $one))
-            (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000000))))))"#;
+        (return))"#;
+
+/// Throws and catches a million times and keeps every exception.
+fn exceptions() -> String {
+    format!(
+        r#"(module {ONE}
+            (table $kept 1000000 exnref)
+            (func (export "_start") (local $n i32)
+                (loop $more
+                    (table.set $kept (local.get $n) (call $one))
+                    (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 1000000))))))"#
+    )
+}
 
 #[test]
 fn exceptions_that_fill_the_operators_memory_end_the_run_by_its_limit() {
-    let result = run(&engine_with_memory(8 << 20), EXCEPTIONS);
+    let result = run(&engine_with_memory(8 << 20), &exceptions());
     assert!(matches!(result, Err(RunError::Limit { limit: 0x80_0000, .. })), "{result:?}");
 }
 
 #[test]
 fn exceptions_that_fill_the_records_memory_are_the_modules_fault() {
     let engine = engine();
-    let result = engine.run(Case::new(&engine, &[EXCEPTIONS]).pages(100).run());
+    let result = engine.run(Case::new(&engine, &[&exceptions()]).pages(100).run());
     assert!(
         matches!(&result, Err(RunError::Trap { message, .. }) if message.contains("memory for exceptions")),
         "{result:?}"
@@ -103,7 +110,7 @@ fn exceptions_that_fill_the_records_memory_are_the_modules_fault() {
 #[test]
 fn exceptions_that_want_memory_which_other_runs_have_end_the_run_for_now() {
     let engine = engine();
-    let case = Case::new(&engine, &[EXCEPTIONS]);
+    let case = Case::new(&engine, &[&exceptions()]);
     let mut run = case.run();
     let mut left = 8 << 20;
     run.room = Some(Box::new(move |bytes| {
@@ -119,26 +126,21 @@ fn exceptions_that_want_memory_which_other_runs_have_end_the_run_for_now() {
 fn memory_that_was_refused_is_not_counted_against_the_next_wish() {
     // So many exceptions are kept that their heap wants to double, again and again, which the limit forbids: the rest can be
     // dropped instead. Then a memory takes what is left below the limit.
-    let text = r#"(module
+    let text = format!(
+        r#"(module
         (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
         (memory (export "memory") 1)
-        (tag $e (param i64 i64 i64 i64 i64 i64 i64 i64))
+        {ONE}
         (table $kept 6501 exnref)
-        (func $one (result exnref)
-            (block $h (result i64 i64 i64 i64 i64 i64 i64 i64 exnref)
-                (try_table (catch_ref $e $h)
-                    (throw $e (i64.const 1) (i64.const 2) (i64.const 3) (i64.const 4)
-                        (i64.const 5) (i64.const 6) (i64.const 7) (i64.const 8)))
-                (unreachable))
-            (return))
         (func (export "_start") (local $n i32)
             (loop $more
                 (table.set $kept
                     (select (local.get $n) (i32.const 6500) (i32.lt_u (local.get $n) (i32.const 6500)))
                     (call $one))
                 (br_if $more (i32.lt_u (local.tee $n (i32.add (local.get $n) (i32.const 1))) (i32.const 200000))))
-            (call $exit (memory.grow (i32.const 10)))))"#;
-    assert_eq!(exit(&engine_with_memory(30 << 16), text), 1);
+            (call $exit (memory.grow (i32.const 10)))))"#
+    );
+    assert_eq!(exit(&engine_with_memory(30 << 16), &text), 1);
 }
 
 #[test]
